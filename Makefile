@@ -1,6 +1,6 @@
 # Tidegate: the everyday commands. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help build test lint doc lab lab-report lab-smoke bench long clean
+.PHONY: help build test lint doc lab lab-report lab-smoke bench long wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ bench: lab ## the lab, its report, and what needs no network: simulators, models
 
 long: ## run the long mode of the test suite: more seeds, more kills
 	TIDEGATE_LONG=1 cargo test --workspace --release -- --include-ignored
+
+wheel: ## build the Python wheel, and try it with each Python that is here
+	@scripts/wheel
 
 clean: ## remove what was built
 	cargo clean

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random actions on a transfer that really runs, over the loopback; an agent takes their place.
 
-pip install crates/python
+pip install './crates/python[gym]'
 examples/live_random.py [EPOCHS]         (the program is that of TIDEGATE, or of PATH)
 """
 

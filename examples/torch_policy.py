@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A network of PyTorch that learned from a simulated path what is best there, and then drives a copy.
 
-pip install crates/python torch
+pip install './crates/python[gym]' torch
 examples/torch_policy.py DATA DESTINATION         (the program is that of TIDEGATE, or of PATH)
 """
 

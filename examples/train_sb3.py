@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Trains an agent of stable-baselines3 on a simulated path, and judges it beside the rules.
 
-    pip install crates/python stable-baselines3
+    pip install './crates/python[gym]' stable-baselines3
     examples/train_sb3.py [SCENARIO.toml]
 
 Half a minute of one core. Any library that speaks Gymnasium can take its place.

@@ -21,6 +21,7 @@ use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 
+use crate::caller::Caller;
 use crate::capped::Capped;
 use crate::exit::usage;
 use crate::followed;
@@ -116,6 +117,8 @@ impl Work<'_> {
 pub struct Job<'a> {
     /// What is done.
     pub work: Work<'a>,
+    /// Who has it done.
+    pub caller: Caller,
     /// Who decides.
     pub control: &'a ControlArgs,
     /// What the view is headed with.
@@ -232,7 +235,7 @@ impl Job<'_> {
         let offset = started.elapsed();
         let earlier = sum.new;
         let (mut watching, mut never_answered) = (None, None);
-        let interrupt = self.work.interrupt.clone();
+        let (interrupt, caller) = (self.work.interrupt.clone(), self.caller.clone());
         let result = run(&mut transfer, optimizer, self.control.start.map(PerStage::all), |epoch, next| {
             let Some(epoch) = epoch else {
                 if next.reason == Some(NEVER_ANSWERED) {
@@ -246,6 +249,7 @@ impl Job<'_> {
                     tracing::info!("{notice}");
                 }
                 watching = Some(view.watch(Arc::clone(&ledger), under_way.take(), next.setpoint));
+                caller.watch(&ledger, next.setpoint);
                 return;
             };
             let mut epoch = epoch.clone();
@@ -256,6 +260,7 @@ impl Job<'_> {
             if let Some(watching) = &watching {
                 watching.show(&epoch);
             }
+            caller.show(epoch.setpoint);
             show(&epoch);
             if let Some(notice) = &epoch.notice {
                 tracing::warn!("{notice}");
@@ -350,37 +355,6 @@ fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
         thread::sleep(Duration::from_millis(20));
     }
     true
-}
-
-/// Ctrl-C, SIGTERM and a closed terminal stop the transfer and keep what is needed to resume; a second
-/// one ends at once.
-pub fn interrupt_on_signals() -> Interrupt {
-    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-    let interrupt = Interrupt::default();
-    // `nohup` asks us not to mind.
-    let wanted =
-        [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal));
-    if let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) {
-        let raised = interrupt.clone();
-        thread::spawn(move || {
-            for _ in signals.forever() {
-                if raised.is_raised() {
-                    crate::terminal::clear();
-                    std::process::exit(i32::from(crate::exit::INTERRUPTED));
-                }
-                raised.raise();
-            }
-        });
-    }
-    interrupt
-}
-
-/// Whether whoever started us has set `signal` to be ignored.
-fn is_ignored(signal: i32) -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    mask & (1 << (signal - 1)) != 0
 }
 
 /// Many small files in flight need many descriptors: asks for as many as we may have.

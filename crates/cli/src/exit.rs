@@ -28,6 +28,11 @@ pub fn code_of(error: &anyhow::Error) -> ExitCode {
     error.downcast_ref::<Error>().map_or(Exit::SomeFailed, |error| Exit::of(error.kind)).into()
 }
 
+/// The number of an exit code, which the standard library keeps to itself.
+pub fn number(code: ExitCode) -> u8 {
+    (0..=u8::MAX).find(|&number| ExitCode::from(number) == code).unwrap_or(SOME_FAILED)
+}
+
 /// `error` with what it came from, in one line. An [`Error`] says that itself already.
 pub fn in_one_line(error: &anyhow::Error) -> String {
     let mut ours = false;

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 
+use crate::caller::Caller;
 use crate::drive::{Ended, Job, Work};
 use crate::settings::ControlArgs;
-use crate::terminal;
 
 /// What a run prints, and where it writes its epochs. Some commands cannot be told to be `QUIET`, or write no
 /// `EPOCHS` where they are told to; then there is no such option.
@@ -67,31 +67,32 @@ impl<const QUIET: bool, const EPOCHS: bool> OutputArgs<QUIET, EPOCHS> {
         state: PathBuf,
     ) -> Job<'a> {
         let Self { json, quiet, epochs } = self.clone();
-        Job { work, control, title, json, quiet, epochs, state, memory: None }
+        let caller = Caller::Terminal;
+        Job { work, caller, control, title, json, quiet, epochs, state, memory: None }
     }
 }
 
 /// Runs a job, prints how it ended, and answers with the exit code.
 pub fn finish(job: Job<'_>) -> anyhow::Result<ExitCode> {
-    let (json, quiet) = (job.json, job.quiet);
+    let (json, quiet, caller) = (job.json, job.quiet, job.caller.clone());
     let ended = job.run()?;
     if json || !quiet {
-        return report(&ended, json);
+        return report(&ended, json, &caller);
     }
     ended.summary.complain();
-    Ok(code_of(&ended))
+    Ok(code_of(&ended, &caller))
 }
 
 /// Prints how a job ended, and answers with the exit code.
-pub fn report(ended: &Ended, json: bool) -> anyhow::Result<ExitCode> {
-    print(ended, json)?;
-    Ok(code_of(ended))
+pub fn report(ended: &Ended, json: bool, caller: &Caller) -> anyhow::Result<ExitCode> {
+    print(ended, json, caller)?;
+    Ok(code_of(ended, caller))
 }
 
 /// Prints how a job ended: for people, or as one JSON object.
-pub fn print(ended: &Ended, json: bool) -> anyhow::Result<()> {
+pub fn print(ended: &Ended, json: bool, caller: &Caller) -> anyhow::Result<()> {
     if json {
-        terminal::print_json(&ended.summary)?;
+        caller.print_json(&ended.summary)?;
     } else {
         ended.summary.print()?;
     }
@@ -99,9 +100,9 @@ pub fn print(ended: &Ended, json: bool) -> anyhow::Result<()> {
 }
 
 /// What ended a job early is told, and its exit code.
-fn code_of(ended: &Ended) -> ExitCode {
+fn code_of(ended: &Ended, caller: &Caller) -> ExitCode {
     if let Some(error) = &ended.error {
-        terminal::complain(&error.message);
+        caller.complain(&error.message);
     }
     ExitCode::from(ended.summary.code(ended.error.as_ref()))
 }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_contract::epoch_line;
@@ -11,6 +12,9 @@ use tidegate_transfer::error::Result;
 
 /// Most run logs kept in the state directory.
 const KEPT_LOGS: usize = 100;
+
+/// Runs of this process so far.
+static RUNS: AtomicU64 = AtomicU64::new(0);
 
 /// Keeps the epochs, and writes each as one JSON line.
 pub struct Recorder {
@@ -36,8 +40,10 @@ impl Recorder {
             let runs = state.join("runs");
             let made = std::fs::create_dir_all(&runs).and_then(|()| {
                 prune(&runs);
-                let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-                let path = runs.join(format!("{seconds}-{}.jsonl", std::process::id()));
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+                // A process may begin several runs at once.
+                let run = RUNS.fetch_add(1, Relaxed);
+                let path = runs.join(format!("{now}-{}-{run}.jsonl", std::process::id()));
                 Ok((BufWriter::new(File::create(&path)?), path))
             });
             match made {

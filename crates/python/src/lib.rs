@@ -1,8 +1,8 @@
-//! `tidegate._core`: the simulator, the rules and what they see, for Python.
+//! `tidegate._core`: the command, the simulator, the rules and what they see, for Python.
 //!
-//! The package `tidegate` (in `python/`) is a thin layer above this: it turns `paths::Paths` into
-//! Gymnasium environments and re-exports the rest. Only the public interface of `tidegate-control` is
-//! used, so Python and the command see the same paths and the same rules.
+//! The package `tidegate` (in `python/`) is a thin layer above this: it turns runs of commands into functions,
+//! `paths::Paths` into Gymnasium environments, and re-exports the rest. Only the public interfaces of `tidegate` and
+//! `tidegate-control` are used, so Python and the command are one program.
 //!
 //! Nothing here panics on what Python hands in: every value is checked on its way in, and what is
 //! wrong with it becomes a one-line exception.
@@ -31,6 +31,9 @@ mod episode;
 
 mod paths;
 
+// Transfers, and the program itself.
+mod run;
+
 /// The compiled part of the package `tidegate`.
 #[pymodule]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -45,5 +48,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<view::PyView>()?;
     module.add_class::<paths::Paths>()?;
     module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
+    module.add_class::<run::PyRun>()?;
+    module.add_function(wrap_pyfunction!(run::main, module)?)?;
+    module.add_function(wrap_pyfunction!(run::program_is_at, module)?)?;
     Ok(())
 }

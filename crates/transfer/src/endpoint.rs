@@ -505,6 +505,13 @@ fn load_secret(path: &Path) -> Result<Digest> {
     if let Some(secret) = read_secret(path)? {
         return Ok(secret);
     }
+    // Of two that begin at once, one makes it, and both have the same.
+    let _held = path.parent().map(fs::hold_directory).transpose().map_err(|error| {
+        Error::new(ErrorKind::Usage, format!("cannot make {}: {error}", path.display())).because(error)
+    })?;
+    if let Some(secret) = read_secret(path)? {
+        return Ok(secret);
+    }
     let secret = random::bytes();
     write_private(path, data_encoding::HEXLOWER.encode(&secret).as_bytes())?;
     Ok(secret)

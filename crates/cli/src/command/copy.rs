@@ -12,7 +12,8 @@ use tidegate_transfer::terms::{Compare, Purpose};
 use dry_run::{Listing, Shown};
 use known_rate::KnownRate;
 
-use crate::drive::{Job, interrupt_on_signals};
+use crate::caller::Caller;
+use crate::drive::Job;
 use crate::ends::Ends;
 use crate::filters::FilterArgs;
 use crate::output::{OutputArgs, finish};
@@ -62,7 +63,7 @@ pub struct CopyArgs {
 }
 
 /// Runs the command; `verbose` if more is to be said.
-pub fn run(args: &CopyArgs, verbose: bool) -> anyhow::Result<ExitCode> {
+pub fn run(args: &CopyArgs, caller: &Caller, verbose: bool) -> anyhow::Result<ExitCode> {
     let mut terms = args.route.terms();
     terms.links = args.links.links.into();
     if args.checksum {
@@ -75,12 +76,12 @@ pub fn run(args: &CopyArgs, verbose: bool) -> anyhow::Result<ExitCode> {
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
     let key = ends.key(&terms, control);
-    let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
+    let mut setup = args.route.setup(terms, args.route.pace()?, caller.interrupt())?;
     setup.stall = args.stall_timeout;
     (setup.selection, setup.taking) = (selection, args.filters.taking());
     if args.dry_run {
         let shown = Shown { json: args.output.json, quiet: args.output.quiet, same: verbose };
-        let listing = Listing::new(shown, setup.interrupt.clone());
+        let listing = Listing::new(shown, caller.clone(), setup.interrupt.clone());
         setup.plan = Some(listing.listener());
         let known = key.filter(|_| args.memory.is_wanted()).and_then(|key| KnownRate::of(&key, &state));
         return listing.run(ends.work(&args.ssh, setup, Duration::ZERO), known);
@@ -88,5 +89,5 @@ pub fn run(args: &CopyArgs, verbose: bool) -> anyhow::Result<ExitCode> {
     let memory = args.memory.of(key, control, &state);
     let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = ends.title.clone();
-    finish(Job { memory, ..args.output.job(work, control, title, state) })
+    finish(Job { memory, caller: caller.clone(), ..args.output.job(work, control, title, state) })
 }

@@ -12,11 +12,13 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::drive::{Work, interrupt_on_signals};
+use crate::caller::Caller;
+use crate::drive::Work;
 use crate::exit::usage;
 use crate::loopback::Loopback;
 use crate::output::{OutputArgs, report};
 use crate::route::RouteArgs;
+use crate::signals::interrupt_on_signals;
 use crate::terminal;
 
 /// AutoMDT's read bottleneck (figure 5): what one worker of each stage may move, and the link.
@@ -95,7 +97,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         ended.summary.error_kind = Some(error.kind);
         ended.error = Some(error);
     }
-    let code = report(&ended, args.output.json)?;
+    let code = report(&ended, args.output.json, &Caller::Terminal)?;
     if !args.output.json && ended.error.is_none() && limits.link == Some(LINK) && limits.read == Some(READ) {
         terminal::print("  best     read 13, network 7, write 5 on this path")?;
     }

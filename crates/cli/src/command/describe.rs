@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::{Arg, Args, Command, CommandFactory};
+use clap::{Arg, ArgAction, Args, Command, CommandFactory};
 use serde::Serialize;
 use tidegate_control::optimizer::{LEARNED, NAMES};
 use tidegate_control::policy::Recipe;
@@ -45,6 +45,8 @@ struct Parameter {
     /// What holds without it; empty where nothing is fixed.
     default: Vec<String>,
     required: bool,
+    /// Whether it may be given several times.
+    repeats: bool,
 }
 
 impl Described {
@@ -87,6 +89,7 @@ impl Parameter {
             values: values.iter().map(|value| value.get_name().to_owned()).collect(),
             default: default.iter().map(|value| value.to_string_lossy().into_owned()).collect(),
             required: arg.is_required_set(),
+            repeats: matches!(arg.get_action(), ArgAction::Append),
         }
     }
 }

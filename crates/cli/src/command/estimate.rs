@@ -2,18 +2,21 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::estimate::{
     Answer, EstimateError, EstimateOrigin, EstimateRequest, Program, Sampled, SamplingEvent, Terms, Verify,
-    estimate_and_wait,
+    estimate_and_wait, signalled,
 };
 use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Address;
 
+use crate::caller::Caller;
 use crate::exit::{INTERRUPTED, SOME_FAILED, USAGE, in_one_line, of_kind, usage};
 use crate::output::JsonArgs;
 use crate::place::Place;
@@ -75,6 +78,9 @@ pub struct EstimateArgs {
     trust: TrustArgs,
 }
 
+/// How often a program is asked whether it still waits.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
 /// What is printed when there is no answer and a script asked.
 #[derive(Serialize)]
 struct Failed<'a> {
@@ -83,8 +89,8 @@ struct Failed<'a> {
 }
 
 /// Runs the command.
-pub fn run(args: &EstimateArgs) -> anyhow::Result<ExitCode> {
-    let result = estimate(args);
+pub fn run(args: &EstimateArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
+    let result = estimate(args, caller);
     if args.output.json {
         let text = match &result {
             Ok(answer) => serde_json::to_string(answer)?,
@@ -93,24 +99,24 @@ pub fn run(args: &EstimateArgs) -> anyhow::Result<ExitCode> {
                 serde_json::to_string(&Failed { status, error })?
             }
         };
-        terminal::print(&text)?;
+        caller.print(&text)?;
     }
     match result {
         Ok(answer) => {
             if !args.output.json {
-                terminal::print(&shown(&answer).join("\n"))?;
+                caller.print(&shown(&answer).join("\n"))?;
             }
             Ok(ExitCode::SUCCESS)
         }
         Err((code, error)) => {
-            terminal::complain(&error);
+            caller.complain(&error);
             Ok(ExitCode::from(code))
         }
     }
 }
 
 /// The answer, or an exit code and why there is none.
-fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
+fn estimate(args: &EstimateArgs, caller: &Caller) -> Result<Answer, (u8, String)> {
     let misused = |error: Error| (of_kind(error.kind), error.to_string());
     let request = args.request().map_err(misused)?;
     let state = args.trust.state_dir().map_err(misused)?;
@@ -123,7 +129,7 @@ fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
     let program = Program::ours(args.trust.arguments(&state));
     let database = history_url(args.database.as_deref(), &state);
     let tells = !args.output.json && terminal::can_show_view();
-    let answer = estimate_and_wait(program, &database, &request, &mut |event| {
+    let answer = estimate_and_wait(program, &database, &request, stopped(caller), &mut |event| {
         if tells {
             terminal::tell(&told(&event));
         }
@@ -136,6 +142,21 @@ fn estimate(args: &EstimateArgs) -> Result<Answer, (u8, String)> {
         };
         (code, error.to_string())
     })
+}
+
+/// Waits until whoever asked wants no answer any more.
+fn stopped(caller: &Caller) -> Pin<Box<dyn Future<Output = ()>>> {
+    match caller {
+        Caller::Terminal => Box::pin(signalled()),
+        Caller::Program(channel) => {
+            let interrupt = channel.interrupt.clone();
+            Box::pin(async move {
+                while !interrupt.is_raised() {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                }
+            })
+        }
+    }
 }
 
 /// The answer of a running service, which tells how sampling goes.

@@ -16,12 +16,12 @@ use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::drive::interrupt_on_signals;
 use crate::ends::Ends;
 use crate::exit::usage;
 use crate::output::JsonArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
+use crate::signals::interrupt_on_signals;
 use crate::ssh::SshArgs;
 use crate::terminal;
 use crate::values::time;

@@ -26,7 +26,8 @@ use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::text::show;
 
-use crate::drive::{Begun, Ended, Job, Work, interrupt_on_signals};
+use crate::caller::Caller;
+use crate::drive::{Begun, Ended, Job, Work};
 use crate::exit;
 use crate::output::{self, OutputArgs};
 use crate::path_key::{PathKey, local};
@@ -34,7 +35,6 @@ use crate::progress::{FileBar, UnderWay};
 use crate::run_memory::MemoryArgs;
 use crate::settings::{ControlArgs, StateArgs};
 use crate::summary::Status;
-use crate::terminal;
 use convert::{ConvertTo, Converter};
 use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 
@@ -96,29 +96,36 @@ pub struct GetArgs {
     state: StateArgs,
 }
 
+impl GetArgs {
+    /// Whether standard output gets what is no result for scripts.
+    pub fn prints(&self) -> bool {
+        self.pipe || self.self_check
+    }
+}
+
 /// Runs the command.
-pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     if args.self_check {
         return self_check::run(args);
     }
     let servers = Arc::new(Servers::new(&args.server.servers()?));
     let names = names::named(args, &servers)?;
     if args.dry_run {
-        return Ok(preview::dry_run(names, args.output.json)?);
+        return Ok(preview::dry_run(names, args.output.json, caller)?);
     }
     if args.pipe {
         let remotes: Arc<dyn Remotes> = servers;
-        return pipe(args, names, &remotes);
+        return pipe(args, names, &remotes, caller);
     }
     std::fs::create_dir_all(&args.outdir).map_err(|error| cannot_write(args, error))?;
     let directory = args.outdir.canonicalize().map_err(|error| cannot_write(args, error))?;
-    let interrupt = interrupt_on_signals();
+    let interrupt = caller.interrupt();
     let converter =
         args.convert.map(|ConvertTo::Fastq| Converter::find(&directory, args.overwrite, interrupt.clone()));
     let converter = converter.transpose()?;
     let sidecars = args.sidecars.sidecars(&directory)?;
     if args.metadata_only {
-        return Ok(preview::metadata_only(names, sidecars, args.output.json)?);
+        return Ok(preview::metadata_only(names, sidecars, args.output.json, caller)?);
     }
     let mut control = args.control.clone();
     if let Some(n) = args.fixed {
@@ -139,7 +146,7 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     let memory = args.memory.of(key, &control, &state);
     let results = Arc::new(Mutex::new(Results { sidecars, unchecked: 0, error: None, archives: Vec::new() }));
     let staging = settings.staging;
-    let mut begun = Some((names, settings, tell(&results)));
+    let mut begun = Some((names, settings, tell(&results, caller)));
     let begin = move || {
         let (names, settings, tell) =
             begun.take().ok_or_else(|| Error::new(ErrorKind::Usage, "begun already"))?;
@@ -156,21 +163,26 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
         dry: false,
     };
     let title = format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes()));
-    let job = Job { memory, ..args.output.job(work, &control, title, state.clone()) };
+    let job = Job { memory, caller: caller.clone(), ..args.output.job(work, &control, title, state.clone()) };
     let ended = job.run();
     if args.memory.is_wanted() {
         held::keep(&held, &state);
     }
     let mut ended = ended?;
     if let Some(converter) = &converter {
-        convert(converter, &mut ended, &results);
+        convert(converter, &mut ended, &results, caller);
     }
-    finish(ended, &results, args.output.json)
+    finish(ended, &results, args.output.json, caller)
 }
 
 /// Writes what was named to standard output.
-fn pipe(args: &GetArgs, names: Names, servers: &Arc<dyn Remotes>) -> anyhow::Result<ExitCode> {
-    let interrupt = interrupt_on_signals();
+fn pipe(
+    args: &GetArgs,
+    names: Names,
+    servers: &Arc<dyn Remotes>,
+    caller: &Caller,
+) -> anyhow::Result<ExitCode> {
+    let interrupt = caller.interrupt();
     let here = std::env::current_dir()?;
     let pace = args.control.pace(args.control.optimizer()?.as_ref());
     let mut settings = args.server.download(&here, &args.control, pace, interrupt, &args.state)?;
@@ -187,13 +199,13 @@ fn pipe(args: &GetArgs, names: Names, servers: &Arc<dyn Remotes>) -> anyhow::Res
 }
 
 /// Converts the archives that are there, and tells of each that cannot be.
-fn convert(converter: &Converter, ended: &mut Ended, results: &Mutex<Results>) {
+fn convert(converter: &Converter, ended: &mut Ended, results: &Mutex<Results>, caller: &Caller) {
     let archives = std::mem::take(&mut results.lock().expect("not poisoned").archives);
     if ended.error.is_some() {
         return;
     }
     if archives.is_empty() {
-        terminal::complain("there is nothing to convert: --format sra gets SRA archives");
+        caller.complain("there is nothing to convert: --format sra gets SRA archives");
     }
     for archive in archives {
         match converter.convert(&archive) {
@@ -211,7 +223,7 @@ fn convert(converter: &Converter, ended: &mut Ended, results: &Mutex<Results>) {
                 }
                 // The last one is told of at the end.
                 if let Some(before) = results.lock().expect("not poisoned").error.replace(error) {
-                    terminal::complain(&before.message);
+                    caller.complain(&before.message);
                 }
             }
         }
@@ -255,8 +267,8 @@ impl Results {
 }
 
 /// Notes what the download tells of.
-fn tell(results: &Arc<Mutex<Results>>) -> Tell {
-    let results = Arc::clone(results);
+fn tell(results: &Arc<Mutex<Results>>, caller: &Caller) -> Tell {
+    let (results, caller) = (Arc::clone(results), caller.clone());
     Box::new(move |event| {
         let lock = || results.lock().expect("not poisoned");
         match event {
@@ -265,13 +277,18 @@ fn tell(results: &Arc<Mutex<Results>>) -> Tell {
             Event::Failed { named, record, error } => {
                 lock().note(|sidecars| sidecars.failed(named, record, error));
             }
-            Event::Note(note) => terminal::complain(note),
+            Event::Note(note) => caller.complain(note),
         }
     })
 }
 
 /// Writes what is to stand beside the files, prints how it ended, and answers with the exit code.
-fn finish(mut ended: Ended, results: &Mutex<Results>, json: bool) -> anyhow::Result<ExitCode> {
+fn finish(
+    mut ended: Ended,
+    results: &Mutex<Results>,
+    json: bool,
+    caller: &Caller,
+) -> anyhow::Result<ExitCode> {
     let mut results = results.lock().expect("not poisoned");
     ended.summary.unchecked = results.unchecked;
     ended.summary.verified &= results.unchecked == 0;
@@ -286,15 +303,15 @@ fn finish(mut ended: Ended, results: &Mutex<Results>, json: bool) -> anyhow::Res
     let written = results.sidecars.take().map(|sidecars| sidecars.write(whole)).transpose();
     match written {
         Ok(Some(written)) => {
-            written.notes.iter().for_each(|note| terminal::complain(note));
+            written.notes.iter().for_each(|note| caller.complain(note));
             ended.summary.sidecars = written.files.iter().map(|name| (*name).to_owned()).collect();
         }
         Ok(None) => {}
         Err(error) => results.error = results.error.take().or(Some(error)),
     }
-    output::print(&ended, json)?;
+    output::print(&ended, json, caller)?;
     if let Some(error) = ended.error.as_ref().or(results.error.as_ref()) {
-        terminal::complain(&error.message);
+        caller.complain(&error.message);
     }
     let summary = &ended.summary;
     let code = match (ended.error.as_ref(), results.error.as_ref()) {

@@ -12,10 +12,11 @@ use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::drive::{Work, interrupt_on_signals};
+use crate::drive::Work;
 use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
+use crate::signals::interrupt_on_signals;
 use crate::summary::Status;
 use crate::terminal;
 use crate::values::{size, time};

@@ -28,7 +28,8 @@ use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Interrupt;
 use url::Url;
 
-use crate::drive::{Begun, Ended, Work, interrupt_on_signals};
+use crate::caller::Caller;
+use crate::drive::{Begun, Ended, Work};
 use crate::exit::{self, usage};
 use crate::output::{OutputArgs, report};
 use crate::path_key::{PathKey, local, server};
@@ -37,7 +38,6 @@ use crate::run_memory::MemoryArgs;
 use crate::s3::S3Args;
 use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
 use crate::summary::FailedFile;
-use crate::terminal;
 use crate::values::{size, time};
 
 /// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
@@ -237,7 +237,7 @@ struct Plan<'a> {
 }
 
 /// Runs the command.
-pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let (typed, destination) = args.paths.split()?;
     let place = Place::parse(destination)?;
     let state_dir = args.state.state_dir()?;
@@ -245,7 +245,7 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
     let catalogues = Catalogues::new(&state)?;
     let optimizer = args.control.optimizer()?;
     let pace = args.control.pace(optimizer.as_ref());
-    let interrupt = interrupt_on_signals();
+    let interrupt = caller.interrupt();
     let servers = args.servers(&place)?;
     let sources: Vec<Vec<u8>> = typed.iter().map(|source| source.as_bytes().to_vec()).collect();
     let planned = Arc::new(Mutex::new(Vec::new()));
@@ -284,14 +284,14 @@ pub fn run(args: &PutArgs) -> anyhow::Result<ExitCode> {
     let key = args.key(typed, &place, &servers).filter(|_| !args.dry_run);
     let memory = args.memory.of(key, &args.control, &state_dir);
     let mut job = args.output.job(work, &args.control, title(typed, &place), state_dir);
-    (job.memory, job.quiet) = (memory, job.quiet || args.dry_run);
+    (job.memory, job.quiet, job.caller) = (memory, job.quiet || args.dry_run, caller.clone());
     let mut ended = job.run()?;
     ended.summary.verified &= !unverified.load(Relaxed);
     if args.dry_run && ended.error.is_none() {
         let planned = planned.lock().expect("not poisoned");
-        return print_plan(&ended, &planned, args.output.json);
+        return print_plan(&ended, &planned, args.output.json, caller);
     }
-    let code = report(&ended, args.output.json)?;
+    let code = report(&ended, args.output.json, caller)?;
     // The sources were there when it began: what does not exist is a bucket or a directory at the destination.
     let destination =
         begun.load(Relaxed) && ended.error.is_some_and(|error| error.kind == ErrorKind::NotFound);
@@ -328,23 +328,23 @@ fn tell(planned: &Arc<Mutex<Vec<Planned>>>) -> tidegate_fetch::put::UploadListen
     })
 }
 
-fn print_plan(ended: &Ended, planned: &[Planned], json: bool) -> anyhow::Result<ExitCode> {
+fn print_plan(ended: &Ended, planned: &[Planned], json: bool, caller: &Caller) -> anyhow::Result<ExitCode> {
     let mut planned = planned.to_vec();
     planned.sort_by(|a, b| a.path.cmp(&b.path));
     let summary = &ended.summary;
     let skipped = summary.files.skipped;
     if json {
         let plan = Plan { dry_run: true, files: &planned, skipped, failures: &summary.failures };
-        terminal::print_json(&plan)?;
+        caller.print_json(&plan)?;
     } else {
         for failure in &summary.failures {
-            terminal::complain(&failure.message);
+            caller.complain(&failure.message);
         }
         for file in &planned {
-            terminal::print(&format!("{}  {}", file.path, ByteCount(file.bytes)))?;
+            caller.print(&format!("{}  {}", file.path, ByteCount(file.bytes)))?;
         }
         let bytes = planned.iter().map(|file| file.bytes).sum();
-        terminal::print(&format!(
+        caller.print(&format!(
             "{}, {} would be sent, {skipped} there already",
             count(planned.len() as u64, "file"),
             ByteCount(bytes)

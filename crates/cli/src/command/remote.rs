@@ -9,9 +9,9 @@ use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::wire::ticket::Address;
 
-use crate::drive::interrupt_on_signals;
 use crate::exit::usage;
 use crate::remotes::Remote;
+use crate::signals::interrupt_on_signals;
 use crate::{remotes, terminal};
 
 /// Longest ticket that is read.

@@ -20,9 +20,9 @@ use tidegate_train::settings::{Plan, PpoPlan};
 use tidegate_train::universal::{self, Universal};
 
 use crate::chart::{Chart, Line};
-use crate::drive::interrupt_on_signals;
 use crate::exit::{self, usage};
 use crate::settings::policy_of;
+use crate::signals::interrupt_on_signals;
 use crate::terminal;
 use crate::whole_file::WholeFile;
 

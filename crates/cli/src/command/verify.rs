@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use clap::Args;
 use tidegate_transfer::terms::{Compare, Purpose};
 
-use crate::drive::interrupt_on_signals;
+use crate::caller::Caller;
+use crate::drive::Job;
 use crate::ends::Ends;
 use crate::filters::FilterArgs;
 use crate::output::{JsonArgs, finish};
@@ -37,16 +38,17 @@ pub struct VerifyArgs {
 }
 
 /// Runs the command.
-pub fn run(args: &VerifyArgs) -> anyhow::Result<ExitCode> {
+pub fn run(args: &VerifyArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let mut terms = args.route.terms();
     terms.links = args.links.links.into();
     terms.compare = Compare::Checksum;
     terms.purpose = Purpose::Compare;
     let selection = args.filters.selection()?;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
-    let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
+    let mut setup = args.route.setup(terms, args.route.pace()?, caller.interrupt())?;
     (setup.selection, setup.taking) = (selection, args.filters.taking());
     let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = format!("comparing {}", ends.title);
-    finish(args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?))
+    let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
+    finish(Job { caller: caller.clone(), ..args.output.job(work, control, title, state) })
 }

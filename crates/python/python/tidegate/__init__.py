@@ -1,6 +1,11 @@
-"""Tidegate for people who work on the rule itself: simulated paths, rules, and what they see.
+"""Tidegate: moves files between hosts with as many readers, streams and writers as the path can use.
 
     import tidegate
+
+    tidegate.copy("results", "dtn:/incoming/")              # and get, put, verify, estimate, hash
+    await tidegate.aio.copy("results", "dtn:/incoming/")    # the same for asyncio
+
+For people who work on the rule itself, simulated paths, rules, and what they see (`pip install 'tidegate[gym]'`):
 
     scenario = tidegate.Scenario.from_file("scenarios/automdt-read.toml")
     env = tidegate.TransferEnv(scenario)        # a gymnasium.Env
@@ -9,44 +14,88 @@
     tidegate.LiveEnv(reference_bps=1e9)         # the same environment on a transfer that really runs
     tidegate.export_policy(agent, "policy.safetensors")     # what was learned, for `tidegate copy --policy`
 
-Importing it registers `tidegate/Transfer-v0` and `tidegate/Live-v0` with Gymnasium. Stages are always in the order read,
-network, write; names carry their unit last.
+`gymnasium.make` knows `tidegate/Transfer-v0` and `tidegate/Live-v0` where Gymnasium was imported first, and
+`tidegate.env:tidegate/Transfer-v0` always. Stages are always in the order read, network, write; names carry their unit
+last.
 """
 
-import gymnasium
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
+from . import aio
 from ._core import OPTIMIZERS, Observation, Optimizer, Policy, Scenario, __version__, simulate
 from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
-from .env import TransferEnv
-from .export import export_policy
-from .live_env import LiveEnv
-from .vector_env import TransferVectorEnv
+from .errors import CancelledError, Error, IncompleteError, NoSpaceError, NotFoundError, RefusedError, UsageError
+from .results import Estimate, FailedFile, Files, Progress, Sample, TransferResult
+from .transfers import copy, estimate, get, hash, put, verify
+
+if TYPE_CHECKING:
+    from .env import TransferEnv
+    from .export import export_policy
+    from .live_env import LiveEnv
+    from .vector_env import TransferVectorEnv
+
+# What needs gymnasium and numpy: who moves files does without, and without the time to load them.
+_LEARNING = {
+    "LiveEnv": "live_env",
+    "TransferEnv": "env",
+    "TransferVectorEnv": "vector_env",
+    "export_policy": "export",
+}
 
 __all__ = [
     "OPTIMIZERS",
     "Bounds",
+    "CancelledError",
     "CpuLoad",
     "Ends",
+    "Error",
+    "Estimate",
+    "FailedFile",
+    "Files",
+    "IncompleteError",
     "LiveEnv",
+    "NoSpaceError",
+    "NotFoundError",
     "Observation",
     "Optimizer",
     "Oracle",
     "PerStage",
     "Policy",
+    "Progress",
+    "RefusedError",
+    "Sample",
     "Scenario",
     "Streams",
     "Summary",
     "TransferEnv",
+    "TransferResult",
     "TransferVectorEnv",
+    "UsageError",
     "__version__",
+    "aio",
+    "copy",
+    "estimate",
     "export_policy",
+    "get",
+    "hash",
+    "put",
     "simulate",
+    "verify",
 ]
 
-gymnasium.register(
-    id="tidegate/Transfer-v0",
-    entry_point="tidegate.env:TransferEnv",
-    vector_entry_point="tidegate.vector_env:TransferVectorEnv",
-)
 
-gymnasium.register(id="tidegate/Live-v0", entry_point="tidegate.live_env:LiveEnv", nondeterministic=True)
+def __getattr__(name: str) -> Any:
+    if name not in _LEARNING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        return getattr(import_module(f".{_LEARNING[name]}", __name__), name)
+    except ModuleNotFoundError as error:
+        if error.name in ("gymnasium", "numpy"):
+            raise ImportError(f"{name} needs {error.name}: pip install 'tidegate[gym]'") from error
+        raise
+
+
+if "gymnasium" in sys.modules:
+    from . import _gymnasium as _gymnasium

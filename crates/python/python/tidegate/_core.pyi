@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
+from .errors import ErrorKind
 
 __all__ = [
     "FEATURES",
@@ -15,9 +16,12 @@ __all__ = [
     "Optimizer",
     "Paths",
     "Policy",
+    "Run",
     "Scenario",
     "View",
     "__version__",
+    "main",
+    "program_is_at",
     "simulate",
 ]
 
@@ -226,3 +230,19 @@ class View:
     def state(self, observation: Observation) -> list[float]: ...
     def setpoint(self, action: Sequence[float]) -> PerStage[int]: ...
     def worth(self, observation: Observation) -> float: ...
+
+@final
+class Run:
+    """A command that runs in this process, or has run; the interpreter's lock is free while it is waited for."""
+
+    def __new__(cls, words: Sequence[str], over: Callable[[], object] | None = None) -> Run: ...
+    def interrupt(self) -> None: ...
+    def wait(self, seconds: float) -> bool: ...
+    def messages(self) -> list[str]: ...
+    def progress(
+        self,
+    ) -> tuple[int, int | None, int, int | None, int, int, PerStage[int], float | None] | None: ...
+    def outcome(self) -> tuple[int, list[str], tuple[ErrorKind, str] | None] | None: ...
+
+def main(words: Sequence[str]) -> int: ...
+def program_is_at(path: str | PathLike[str]) -> None: ...

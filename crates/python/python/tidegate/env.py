@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.error import ResetNeeded
 
+from . import _gymnasium as _gymnasium
 from ._core import Scenario
 from ._paths import Actions, Batch, Reward, ScenarioLike, Start, seed_of, start_of
 from ._types import Bounds, PerStage

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from . import _gymnasium as _gymnasium
 from ._core import FEATURES, Observation, View
 from ._paths import HIGH, Actions, Reward, Start, start_of
 from ._told import observation_of

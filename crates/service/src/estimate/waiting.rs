@@ -1,4 +1,4 @@
-//! One estimate for a caller that has no runtime: the command line.
+//! One estimate for a caller that has no runtime: the command line, or a program that has it in its process.
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -7,8 +7,8 @@ use crate::history::History;
 
 use super::{Answer, EstimateError, EstimateRequest, Estimator, Program, SamplingEvent};
 
-/// The answer to `request`, remembered in the history at `database`. Ctrl-C and SIGTERM end it, and the program
-/// that measures with it.
+/// The answer to `request`, remembered in the history at `database`. It ends when `stopped` does, and the program that
+/// measures with it.
 ///
 /// # Panics
 ///
@@ -17,6 +17,7 @@ pub fn estimate_and_wait(
     program: Program,
     database: &str,
     request: &EstimateRequest,
+    stopped: impl Future<Output = ()>,
     tell: &mut (dyn FnMut(SamplingEvent) + Send),
 ) -> Result<Answer, EstimateError> {
     let runtime = Builder::new_current_thread().enable_all().build().expect("descriptors for a runtime");
@@ -29,7 +30,7 @@ pub fn estimate_and_wait(
         let estimator = Estimator::of_command(program, history.clone());
         let answer = tokio::select! {
             answer = estimator.estimate(request, tell) => answer,
-            () = interrupted() => Err(EstimateError::Interrupted),
+            () = stopped => Err(EstimateError::Interrupted),
         };
         if let Some(history) = history {
             history.close().await;
@@ -41,8 +42,8 @@ pub fn estimate_and_wait(
     })
 }
 
-/// Waits for a signal that asks us to end.
-async fn interrupted() {
+/// Waits for Ctrl-C or SIGTERM, which ask us to end.
+pub async fn signalled() {
     let (Ok(mut interrupt), Ok(mut terminate)) =
         (signal(SignalKind::interrupt()), signal(SignalKind::terminate()))
     else {

@@ -11,6 +11,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::io::{Errno, pread};
 use rustix::path::Arg;
@@ -127,12 +128,17 @@ pub fn hold_directory(directory: &Path) -> std::io::Result<std::fs::File> {
     Ok(held)
 }
 
+/// Private files written by this process so far.
+static WRITES: AtomicU64 = AtomicU64::new(0);
+
 /// Writes a file that only its owner may read, whole or not at all, in a directory that is made if need be.
 pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     if let Some(directory) = path.parent() {
         private_directory(directory)?;
     }
-    let temporary = path.with_extension(format!("new{}", std::process::id()));
+    // Neither another process nor another thread of this one writes to the same.
+    let (process, write) = (std::process::id(), WRITES.fetch_add(1, Relaxed));
+    let temporary = path.with_extension(format!("new{process}-{write}"));
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(content)?;

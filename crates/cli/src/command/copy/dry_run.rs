@@ -14,9 +14,9 @@ use tidegate_transfer::plan::{PlanListener, Planned};
 use tidegate_transfer::transfer::Interrupt;
 
 use super::known_rate::KnownRate;
+use crate::caller::Caller;
 use crate::drive::Work;
 use crate::summary::{Status, complain_of, failed_file};
-use crate::terminal;
 
 /// What is printed of a run that only says what it would do.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,7 @@ pub struct Shown {
 #[derive(Clone, Debug)]
 pub struct Listing {
     shown: Shown,
+    caller: Caller,
     told: Arc<Mutex<Told>>,
     interrupt: Interrupt,
 }
@@ -46,8 +47,8 @@ struct Told {
 
 impl Listing {
     /// Nothing yet; raises `interrupt` if it cannot print.
-    pub fn new(shown: Shown, interrupt: Interrupt) -> Self {
-        Self { shown, told: Arc::default(), interrupt }
+    pub fn new(shown: Shown, caller: Caller, interrupt: Interrupt) -> Self {
+        Self { shown, caller, told: Arc::default(), interrupt }
     }
 
     /// Who is to be told.
@@ -68,7 +69,7 @@ impl Listing {
         }
         if !lines.is_empty()
             && told.error.is_none()
-            && let Err(error) = terminal::print(&lines.join("\n"))
+            && let Err(error) = self.caller.print_all(&lines)
         {
             told.error = Some(Error::new(ErrorKind::Io, format!("cannot print the list: {error}")));
             self.interrupt.raise();
@@ -125,13 +126,13 @@ impl Listing {
     fn print(&self, summary: &PlanSummary) -> Result<()> {
         complain_of(&summary.failures, summary.failed, "--json lists up to 10,000");
         let printed = match self.shown {
-            Shown { json: true, .. } => terminal::print_json(summary),
+            Shown { json: true, .. } => self.caller.print_json(summary),
             // Of what is not whole there is no sum.
             _ if self.shown.quiet || summary.error.is_some() => Ok(()),
-            _ => terminal::print(&totals(summary)),
+            _ => self.caller.print(&totals(summary)),
         };
         if let Some(error) = &summary.error {
-            terminal::complain(error);
+            self.caller.complain(error);
         }
         printed.map_err(|error| Error::new(ErrorKind::Io, format!("cannot print: {error}")))
     }

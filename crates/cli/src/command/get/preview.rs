@@ -11,7 +11,7 @@ use tidegate_fetch::sidecar::{Arrived, Sidecars};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
 use super::code;
-use crate::terminal;
+use crate::caller::Caller;
 
 /// What the names came to.
 #[derive(Default)]
@@ -30,8 +30,8 @@ impl Found {
         self.unknown += u64::from(record.bytes.is_none());
     }
 
-    fn fail(&mut self, error: &Error) {
-        terminal::complain(&error.message);
+    fn fail(&mut self, error: &Error, caller: &Caller) {
+        caller.complain(&error.message);
         self.failures.push(error.kind);
     }
 
@@ -52,9 +52,9 @@ impl Found {
 }
 
 /// Prints every file that would be fetched: for people, or as a list that is read again.
-pub fn dry_run(names: Names, json: bool) -> Result<ExitCode> {
+pub fn dry_run(names: Names, json: bool, caller: &Caller) -> Result<ExitCode> {
     let print = |text: &str| {
-        terminal::print(text).map_err(|error| Error::new(ErrorKind::Io, format!("cannot print: {error}")))
+        caller.print(text).map_err(|error| Error::new(ErrorKind::Io, format!("cannot print: {error}")))
     };
     let mut found = Found::default();
     for named in names {
@@ -63,8 +63,8 @@ pub fn dry_run(names: Names, json: bool) -> Result<ExitCode> {
                 found.add(&record);
                 print(&if json { json_line(&record) } else { line(&record) })?;
             }
-            Named::Problem(_, error) => found.fail(&error),
-            Named::Note(note) => terminal::complain(&note),
+            Named::Problem(_, error) => found.fail(&error, caller),
+            Named::Note(note) => caller.complain(&note),
         }
     }
     if !json {
@@ -90,7 +90,12 @@ fn line(record: &Record) -> String {
 }
 
 /// Writes what is known of the runs, and fetches nothing.
-pub fn metadata_only(names: Names, sidecars: Option<Sidecars>, json: bool) -> Result<ExitCode> {
+pub fn metadata_only(
+    names: Names,
+    sidecars: Option<Sidecars>,
+    json: bool,
+    caller: &Caller,
+) -> Result<ExitCode> {
     let mut found = Found::default();
     let mut sidecars = sidecars
         .ok_or_else(|| crate::exit::usage("--metadata-only and --no-sidecars leave nothing to do"))?;
@@ -104,14 +109,14 @@ pub fn metadata_only(names: Names, sidecars: Option<Sidecars>, json: bool) -> Re
                 sidecars.arrived(&record, &known)?;
             }
             Named::Problem(named, error) => {
-                found.fail(&error);
+                found.fail(&error, caller);
                 sidecars.failed(&named, None, &error)?;
             }
-            Named::Note(note) => terminal::complain(&note),
+            Named::Note(note) => caller.complain(&note),
         }
     }
     let written = sidecars.write(true)?;
-    written.notes.iter().for_each(|note| terminal::complain(note));
+    written.notes.iter().for_each(|note| caller.complain(note));
     let text = if json {
         let (files, bytes, failed) = (found.files, found.bytes, found.failures.len());
         serde_json::json!({"files": files, "bytes": bytes, "failed": failed, "sidecars": written.files})
@@ -120,6 +125,6 @@ pub fn metadata_only(names: Names, sidecars: Option<Sidecars>, json: bool) -> Re
         let beside = if written.files.is_empty() { "nothing".to_owned() } else { written.files.join(", ") };
         format!("{}\n  written  {beside}", found.total())
     };
-    terminal::print(&text).map_err(|error| Error::new(ErrorKind::Io, format!("cannot print: {error}")))?;
+    caller.print(&text).map_err(|error| Error::new(ErrorKind::Io, format!("cannot print: {error}")))?;
     Ok(found.code())
 }

@@ -1,71 +1,15 @@
-//! The command `tidegate`: moves data between hosts and finds by itself how many readers, streams and
-//! writers the path can use.
+//! The command line: which commands there are, who runs them, and what a command line that makes no sense is told.
 
-mod beneath;
-mod capped;
-mod chart;
-mod drive;
-mod ends;
-mod exit;
-mod filters;
-mod followed;
-mod lesson;
-mod loopback;
-mod output;
-mod own_rule;
-mod path_key;
-mod path_store;
-mod place;
-mod progress;
-mod recalled;
-mod recorder;
-mod remotes;
-mod route;
-mod run_memory;
-mod s3;
-mod sampling;
-mod servers;
-mod service;
-mod settings;
-mod ssh;
-mod summary;
-mod terminal;
-mod values;
-mod whole_file;
-mod command {
-    pub mod cancel;
-    pub mod clean;
-    pub mod copy;
-    pub mod demo;
-    pub mod describe;
-    pub mod endpoint;
-    pub mod estimate;
-    pub mod explore;
-    pub mod generate;
-    pub mod get;
-    pub mod history;
-    pub mod iperf3;
-    pub mod job;
-    pub mod jobs;
-    pub mod probe;
-    pub mod put;
-    pub mod remote;
-    pub mod rules;
-    pub mod serve;
-    pub mod simulate;
-    pub mod size;
-    pub mod submit;
-    pub mod ticket;
-    pub mod train;
-    pub mod verify;
-    pub mod with_parent;
-}
-
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind as Misuse;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tidegate_transfer::error::Error;
+
+use crate::caller::Caller;
+use crate::exit::usage;
+use crate::{command, exit, servers, summary, terminal};
 
 /// Move data between hosts, adaptively, and prove that it arrived.
 ///
@@ -90,6 +34,7 @@ enum Command {
     Put(Box<command::put::PutArgs>),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(Box<command::verify::VerifyArgs>),
+    Hash(command::hash::HashArgs),
     Clean(command::clean::CleanArgs),
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),
@@ -133,16 +78,62 @@ impl Command {
         };
         json.then_some(&control.optimizer)
     }
+
+    /// Whether everything that it says goes through its caller, so that it can run in another program's process.
+    fn is_for_programs(&self) -> bool {
+        match self {
+            Self::Get(args) => !args.prints(),
+            _ => matches!(
+                self,
+                Self::Copy(_) | Self::Put(_) | Self::Verify(_) | Self::Hash(_) | Self::Estimate(_)
+            ),
+        }
+    }
+
+    /// `verbose` if more is to be said.
+    fn run(&self, caller: &Caller, verbose: bool) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Copy(args) => command::copy::run(args, caller, verbose),
+            Self::Get(args) => command::get::run(args, caller),
+            Self::Put(args) => command::put::run(args, caller),
+            Self::Endpoint(args) => command::endpoint::run(args),
+            Self::Verify(args) => command::verify::run(args, caller),
+            Self::Hash(args) => command::hash::run(args, caller),
+            Self::Clean(args) => command::clean::run(args),
+            Self::Remote(args) => command::remote::run(args),
+            Self::Ticket(args) => command::ticket::run(args),
+            Self::Probe(args) => command::probe::run(args),
+            Self::Iperf3(args) => command::iperf3::run(args),
+            Self::Estimate(args) => command::estimate::run(args, caller),
+            Self::Serve(args) => command::serve::run(args),
+            Self::Submit(args) => command::submit::run(args),
+            Self::Jobs(args) => command::jobs::run(args),
+            Self::Job(args) => command::job::run(args),
+            Self::Cancel(args) => command::cancel::run(args),
+            Self::Explore(args) => command::explore::run(args),
+            Self::Simulate(args) => command::simulate::run(args),
+            Self::Rules(args) => command::rules::run(args),
+            Self::Train(args) => command::train::run(args),
+            Self::History(args) => command::history::run(args),
+            Self::Demo(args) => command::demo::run(args),
+            Self::Generate(args) => command::generate::run::<Cli>(args),
+            Self::WithParent(args) => command::with_parent::run(args),
+            Self::Size(args) => command::size::run(args),
+            Self::Describe(args) => command::describe::run::<Cli>(args),
+        }
+    }
 }
 
-fn main() -> ExitCode {
-    let (cli, refused) = match parsed() {
+/// Runs the program `tidegate` on a command line, which begins with the program's name.
+pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let words: Vec<OsString> = words.into_iter().collect();
+    let (cli, refused) = match parsed(&words) {
         Ok(parsed) => parsed,
-        Err(error) => return misused(&error),
+        Err(error) => return misused(&error, &words),
     };
     log(cli.verbose);
-    let result = refused.map_or_else(|| run(&cli.command, cli.verbose > 0), |error| Err(error.into()));
-    result.unwrap_or_else(|error| {
+    let run = || cli.command.run(&Caller::Terminal, cli.verbose > 0);
+    refused.map_or_else(run, |error| Err(error.into())).unwrap_or_else(|error| {
         if let Some(optimizer) = cli.command.asks_for_json() {
             // Nothing was begun, and a script still gets its one object.
             let summary = summary::Summary::of_nothing(optimizer, &error);
@@ -153,41 +144,27 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(command: &Command, verbose: bool) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Copy(args) => command::copy::run(args, verbose),
-        Command::Get(args) => command::get::run(args),
-        Command::Put(args) => command::put::run(args),
-        Command::Endpoint(args) => command::endpoint::run(args),
-        Command::Verify(args) => command::verify::run(args),
-        Command::Clean(args) => command::clean::run(args),
-        Command::Remote(args) => command::remote::run(args),
-        Command::Ticket(args) => command::ticket::run(args),
-        Command::Probe(args) => command::probe::run(args),
-        Command::Iperf3(args) => command::iperf3::run(args),
-        Command::Estimate(args) => command::estimate::run(args),
-        Command::Serve(args) => command::serve::run(args),
-        Command::Submit(args) => command::submit::run(args),
-        Command::Jobs(args) => command::jobs::run(args),
-        Command::Job(args) => command::job::run(args),
-        Command::Cancel(args) => command::cancel::run(args),
-        Command::Explore(args) => command::explore::run(args),
-        Command::Simulate(args) => command::simulate::run(args),
-        Command::Rules(args) => command::rules::run(args),
-        Command::Train(args) => command::train::run(args),
-        Command::History(args) => command::history::run(args),
-        Command::Demo(args) => command::demo::run(args),
-        Command::Generate(args) => command::generate::run::<Cli>(args),
-        Command::WithParent(args) => command::with_parent::run(args),
-        Command::Size(args) => command::size::run(args),
-        Command::Describe(args) => command::describe::run::<Cli>(args),
+/// The same in a process that goes on afterwards, which gets the exit code's number.
+pub fn main_in_process(words: impl IntoIterator<Item = OsString>) -> u8 {
+    exit::number(main(words))
+}
+
+/// Runs a command for the program behind `caller`.
+pub(crate) fn run_for(words: &[OsString], caller: &Caller) -> anyhow::Result<ExitCode> {
+    let (cli, refused) = parsed(words).map_err(|error| usage(reason(&error)))?;
+    if let Some(refused) = refused {
+        return Err(refused.into());
     }
+    if !cli.command.is_for_programs() {
+        return Err(usage("this is for a terminal, and not for a program that runs it in its process").into());
+    }
+    cli.command.run(caller, cli.verbose > 0)
 }
 
 /// What is asked for, and why it is not done. A copy to or from a server is asked of the command that does it.
-fn parsed() -> Result<(Cli, Option<Error>), clap::Error> {
+fn parsed(words: &[OsString]) -> Result<(Cli, Option<Error>), clap::Error> {
     let mut tidegate = Cli::command();
-    let asked = tidegate.try_get_matches_from_mut(std::env::args_os())?;
+    let asked = tidegate.try_get_matches_from_mut(words)?;
     Ok(match servers::reworded(&tidegate, &asked) {
         Ok(Some(words)) => (Cli::try_parse_from(words)?, None),
         Ok(None) => (Cli::from_arg_matches(&asked)?, None),
@@ -196,7 +173,7 @@ fn parsed() -> Result<(Cli, Option<Error>), clap::Error> {
 }
 
 /// A command line that makes no sense: one line that says why, and where to read more.
-fn misused(error: &clap::Error) -> ExitCode {
+fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
     let is_help = matches!(
         error.kind(),
         Misuse::DisplayHelp | Misuse::DisplayVersion | Misuse::DisplayHelpOnMissingArgumentOrSubcommand
@@ -205,6 +182,16 @@ fn misused(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
     }
+    let known = Cli::command();
+    let command = words.get(1).and_then(|name| name.to_str());
+    let command = command.filter(|name| known.find_subcommand(name).is_some());
+    let help = command.map_or_else(|| "--help".to_owned(), |name| format!("{name} --help"));
+    terminal::complain(&format!("{} (see `tidegate {help}`)", reason(error)));
+    ExitCode::from(exit::USAGE)
+}
+
+/// Why a command line makes no sense.
+fn reason(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let reason = text.split("\n\nUsage:").next().unwrap_or(&text);
     let reason = reason.split("\n\nFor more information").next().unwrap_or(reason);
@@ -213,13 +200,7 @@ fn misused(error: &clap::Error) -> ExitCode {
     let kept = reason.split("\n\n  tip:").enumerate();
     let kept = kept.filter(|(at, part)| *at == 0 || !part.trim_start().starts_with("to pass '"));
     let reason = kept.map(|(_, part)| part).collect::<Vec<_>>().join("; tip:");
-    let words: Vec<&str> = reason.split_whitespace().collect();
-    let known = Cli::command();
-    let command = std::env::args_os().nth(1).and_then(|name| name.into_string().ok());
-    let command = command.filter(|name| known.find_subcommand(name).is_some());
-    let help = command.map_or_else(|| "--help".to_owned(), |name| format!("{name} --help"));
-    terminal::complain(&format!("{} (see `tidegate {help}`)", words.join(" ")));
-    ExitCode::from(exit::USAGE)
+    reason.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Quiet by default: warnings only. `TIDEGATE_LOG` takes a filter such as `tidegate_transfer=debug`.
@@ -240,5 +221,6 @@ fn log(verbose: u8) {
         .with_target(false)
         .compact();
     let filter = asked.unwrap_or_else(|| Targets::new().with_default(level));
-    tracing_subscriber::registry().with(filter).with(lines).init();
+    // A process in which somebody else logs keeps to that.
+    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }

@@ -1,0 +1,29 @@
+//! The commands, one a file.
+
+pub mod cancel;
+pub mod clean;
+pub mod copy;
+pub mod demo;
+pub mod describe;
+pub mod endpoint;
+pub mod estimate;
+pub mod explore;
+pub mod generate;
+pub mod get;
+pub mod hash;
+pub mod history;
+pub mod iperf3;
+pub mod job;
+pub mod jobs;
+pub mod probe;
+pub mod put;
+pub mod remote;
+pub mod rules;
+pub mod serve;
+pub mod simulate;
+pub mod size;
+pub mod submit;
+pub mod ticket;
+pub mod train;
+pub mod verify;
+pub mod with_parent;

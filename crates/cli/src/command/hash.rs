@@ -1,0 +1,115 @@
+//! `tidegate hash`: what files hash to, as every transfer computes it.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::thread;
+
+use clap::Args;
+use serde::Serialize;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::hash::{FileHash, block_digest, hex};
+use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::text::show;
+use tidegate_transfer::transfer::Interrupt;
+
+use crate::caller::Caller;
+use crate::exit::usage;
+use crate::output::JsonArgs;
+
+/// Print the BLAKE3 hashes of files, as b3sum does.
+///
+/// A file is read by all processors at once. The hash is the one that transfers compare.
+#[derive(Debug, Args)]
+#[command(after_help = crate::exit::HELP)]
+pub struct HashArgs {
+    /// Files of this host
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<OsString>,
+    #[command(flatten)]
+    output: JsonArgs,
+}
+
+/// A file and its hash.
+#[derive(Serialize)]
+struct Hashed<'a> {
+    path: &'a str,
+    bytes: u64,
+    blake3: &'a str,
+}
+
+/// Runs the command.
+pub fn run(args: &HashArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
+    let interrupt = caller.interrupt();
+    for file in &args.files {
+        let (bytes, hash) = hash(file, &interrupt)?;
+        let (path, blake3) = (&*show(file.as_bytes()), &*hash);
+        match args.output.json {
+            true => caller.print_json(&Hashed { path, bytes, blake3 })?,
+            false => caller.print(&format!("{blake3}  {path}"))?,
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The size of a file and what it hashes to.
+fn hash(name: &OsString, interrupt: &Interrupt) -> Result<(u64, String)> {
+    let failed = |error| Error::io("read", name.as_bytes(), error);
+    let file = File::open(name).map_err(failed)?;
+    let about = file.metadata().map_err(failed)?;
+    if !about.is_file() {
+        return Err(usage(format!("{} is no regular file", show(name.as_bytes()))));
+    }
+    let size = about.len();
+    let (hash, next) = (Mutex::new(FileHash::new(size)), AtomicU64::new(0));
+    let read = || -> std::io::Result<()> {
+        let mut buffer = vec![0; size.min(BLOCK) as usize];
+        loop {
+            let offset = next.fetch_add(BLOCK, Relaxed);
+            // A file that is empty has one block nevertheless.
+            if (offset >= size && offset > 0) || interrupt.is_raised() {
+                return Ok(());
+            }
+            let data = &mut buffer[..(size - offset).min(BLOCK) as usize];
+            file.read_exact_at(data, offset)?;
+            let digest = block_digest(data, offset, size);
+            hash.lock().expect("not poisoned").add_block(offset, digest);
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let workers = workers.min(size.div_ceil(BLOCK).max(1) as usize);
+    thread::scope(|scope| {
+        let reading: Vec<_> = (0..workers).map(|_| scope.spawn(read)).collect();
+        reading.into_iter().try_for_each(|thread| thread.join().expect("no panic"))
+    })
+    .map_err(failed)?;
+    if interrupt.is_raised() {
+        return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
+    }
+    let root = hash.into_inner().expect("not poisoned").root();
+    // Every block was added.
+    Ok((size, hex(&root.unwrap_or_default())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_the_hash_of_the_content() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("file");
+        for size in [0, 1, BLOCK as usize, 40 * BLOCK as usize + 7] {
+            let content: Vec<u8> = (0..size).map(|i| (i % 251) as u8).collect();
+            std::fs::write(&file, &content).expect("written");
+            let (bytes, hash) = hash(&file.clone().into(), &Interrupt::default()).expect("hashed");
+            assert_eq!((bytes, hash), (size as u64, blake3::hash(&content).to_hex().to_string()));
+        }
+        let refused = hash(&directory.path().into(), &Interrupt::default()).expect_err("a directory");
+        assert_eq!(refused.kind, ErrorKind::Usage);
+    }
+}

@@ -1,0 +1,73 @@
+//! The command `tidegate`: moves data between hosts and finds by itself how many readers, streams and
+//! writers the path can use.
+//!
+//! A library, so that the program and the Python package are one. [`main`] is the program; [`Run`] is one of its commands
+//! in another program's process: the same words, the same answer in JSON, and neither terminal nor signals are touched.
+
+// What stands on its own.
+mod capped;
+mod chart;
+mod exit;
+mod followed;
+mod recalled;
+mod terminal;
+
+mod signals;
+
+// Values on a command line.
+mod beneath;
+mod filters;
+mod s3;
+mod values;
+mod whole_file;
+
+// Rules and how transfers are set up.
+mod own_rule;
+
+mod settings;
+
+mod lesson;
+mod path_key;
+mod recorder;
+mod route;
+mod sampling;
+
+mod path_store;
+
+mod run_memory;
+
+// How a run is followed and told of.
+mod progress;
+mod summary;
+
+mod monitor;
+
+mod caller;
+
+// Places.
+mod ssh;
+
+mod remotes;
+
+mod place;
+mod service;
+
+mod servers;
+
+// What moves data.
+mod loopback;
+
+mod drive;
+
+mod ends;
+mod output;
+
+mod command;
+
+mod command_line;
+
+mod run;
+
+pub use command_line::{main, main_in_process};
+pub use monitor::Progress;
+pub use run::{Outcome, Run, program_is_at};

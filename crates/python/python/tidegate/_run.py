@@ -1,0 +1,154 @@
+"""Runs a command of the program in this process, and waits for it as its caller likes to wait."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from ._core import Run, program_is_at
+from .errors import ErrorKind, of_exit
+from .results import Progress, TransferResult
+
+Place = str | os.PathLike[str]
+"""A path of this host, or what the command takes for a place: `tg://…`, `name:/path`, `user@host:path`, a URL."""
+
+ProgressCallback = Callable[[Progress], object]
+
+
+class Cancel(Protocol):
+    """What says that nobody wants a transfer any more, such as a `threading.Event`."""
+
+    def is_set(self) -> bool: ...
+
+
+# How often progress is told, and a signal or a cancellation heard of, in seconds.
+_INTERVAL = 0.1
+
+# What the command would tell people on standard error.
+_LOG = logging.getLogger("tidegate")
+
+
+def words(command: str, options: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
+    """A command line: `max_workers=8` is --max-workers=8, True a switch, a list an option that is given several times."""
+    said = [command]
+    for name, value in options.items():
+        option = f"--{name.replace('_', '-')}"
+        for one in value if isinstance(value, (list, tuple)) else [value]:
+            if one is True:
+                said.append(option)
+            elif one is not None and one is not False:
+                said.append(f"{option}={_text(one)}")
+    return [*said, "--", *(os.fspath(place) for place in places)]
+
+
+def _text(value: object) -> str:
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(milliseconds=1)}ms"
+    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+
+
+def run(said: list[str], progress: ProgressCallback | None = None, cancel: Cancel | None = None) -> list[dict[str, Any]]:
+    """Runs a command to its end. Callbacks are called, and signals handled, by the thread that waits."""
+    running = _begin(said, None)
+    try:
+        while not running.wait(_INTERVAL):
+            _tell(running, progress)
+            if cancel is not None and cancel.is_set():
+                running.interrupt()
+    except BaseException:
+        # Ctrl-C, or a callback's own exception: what is under way is brought to an end that can be gone on from.
+        running.interrupt()
+        while not running.wait(_INTERVAL):
+            pass
+        raise
+    return _end(running, progress)
+
+
+async def run_async(said: list[str], progress: ProgressCallback | None = None) -> list[dict[str, Any]]:
+    """The same without a thread that waits: cancelling the task stops it, and waits until it has stopped."""
+    loop = asyncio.get_running_loop()
+    over = asyncio.Event()
+
+    def ended() -> None:
+        try:
+            loop.call_soon_threadsafe(over.set)
+        except RuntimeError:
+            # The loop was closed, so nobody waits.
+            pass
+
+    running = _begin(said, ended)
+    try:
+        waiting = asyncio.ensure_future(over.wait())
+        while not (await asyncio.wait({waiting}, timeout=_INTERVAL))[0]:
+            _tell(running, progress)
+    except BaseException:
+        running.interrupt()
+        await over.wait()
+        raise
+    return _end(running, progress)
+
+
+def _begin(said: list[str], over: Callable[[], None] | None) -> Run:
+    _say_where_the_program_is()
+    return Run(said, over)
+
+
+def _tell(running: Run, progress: ProgressCallback | None) -> None:
+    for message in running.messages():
+        _LOG.warning("%s", message)
+    if progress is not None and (fields := running.progress()) is not None:
+        progress(Progress(*fields))
+
+
+def _end(running: Run, progress: ProgressCallback | None) -> list[dict[str, Any]]:
+    outcome = running.outcome()
+    assert outcome is not None
+    code, lines, refusal = outcome
+    told: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    if refusal is not None:
+        raise of_exit(code, refusal[1], refusal[0])
+    if code == 0:
+        _tell(running, progress)
+        return told
+    said = running.messages()
+    summary = told[-1] if told else {}
+    if "files" in summary:
+        result = TransferResult.of_json(summary)
+        first = result.failures[0] if result.failures else None
+        message = result.error or (first.message if first else said[-1] if said else "it failed")
+        raise of_exit(code, message, result.error_kind or (first.kind if first else "io"), result)
+    message = summary.get("error") or (said[-1] if said else "it failed")
+    raise of_exit(code, message, _KIND_OF_CODE.get(code, "io"))
+
+
+# What an error is of that says no more than its exit code.
+_KIND_OF_CODE: dict[int, ErrorKind] = {2: "usage", 3: "not_found", 4: "no_space", 5: "denied", 130: "interrupted"}
+
+
+@cache
+def _say_where_the_program_is() -> None:
+    """Some commands measure by programs of their own; here this process's is the interpreter."""
+    found = program()
+    if found is not None:
+        program_is_at(str(found))
+
+
+def program() -> Path | None:
+    """Where the program `tidegate` of this package is."""
+    called = Path(sys.argv[0]) if sys.argv else Path()
+    schemes = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+    places = [called] if called.name == "tidegate" else []
+    places += [Path(sysconfig.get_path("scripts", scheme)) / "tidegate" for scheme in schemes]
+    found = next((place.resolve() for place in places if place.is_file() and os.access(place, os.X_OK)), None)
+    on_path = shutil.which("tidegate")
+    return found or (Path(on_path) if on_path else None)

@@ -1,0 +1,71 @@
+"""Transfers for asyncio: the functions of `tidegate` under the same names, to be awaited.
+
+No thread waits for them. Cancelling the task stops the transfer, and the cancellation is raised once it has stopped; the
+same call continues it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Unpack
+
+from . import _call
+from ._options import CopyOptions, EstimateOptions, GetOptions, PutOptions, VerifyOptions
+from ._run import Place, ProgressCallback, run_async
+from .results import Estimate, TransferResult
+
+__all__ = ["copy", "estimate", "get", "hash", "put", "verify"]
+
+
+async def copy(
+    source: Place | Iterable[Place],
+    destination: Place,
+    *,
+    progress: ProgressCallback | None = None,
+    **options: Unpack[CopyOptions],
+) -> TransferResult:
+    """Copies files and directories: see `tidegate.copy`."""
+    return _call.result(await run_async(_call.copy(source, destination, options), progress))
+
+
+async def verify(
+    source: Place | Iterable[Place],
+    destination: Place,
+    *,
+    progress: ProgressCallback | None = None,
+    **options: Unpack[VerifyOptions],
+) -> TransferResult:
+    """Compares the files of a copy: see `tidegate.verify`."""
+    return _call.result(await run_async(_call.verify(source, destination, options), progress))
+
+
+async def get(
+    names: str | Iterable[str],
+    directory: Place = ".",
+    *,
+    progress: ProgressCallback | None = None,
+    **options: Unpack[GetOptions],
+) -> TransferResult:
+    """Gets public data: see `tidegate.get`."""
+    return _call.result(await run_async(_call.get(names, directory, options), progress))
+
+
+async def put(
+    source: Place | Iterable[Place],
+    destination: str,
+    *,
+    progress: ProgressCallback | None = None,
+    **options: Unpack[PutOptions],
+) -> TransferResult:
+    """Puts files to S3 or WebDAV: see `tidegate.put`."""
+    return _call.result(await run_async(_call.put(source, destination, options), progress))
+
+
+async def estimate(source: Place, destination: Place, **options: Unpack[EstimateOptions]) -> Estimate:
+    """How fast a path is: see `tidegate.estimate`."""
+    return _call.estimated(await run_async(_call.estimate(source, destination, options)))
+
+
+async def hash(path: Place) -> str:
+    """The BLAKE3 hash of a file: see `tidegate.hash`."""
+    return _call.hashed(await run_async(_call.hash(path)))

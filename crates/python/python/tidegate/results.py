@@ -1,0 +1,156 @@
+"""What transfers come to: the JSON of the command, with types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+from ._types import PerStage
+from .errors import ErrorKind
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a transfer is."""
+
+    bytes: int
+    """Content that is at the destination, what was there before included."""
+    total_bytes: int | None
+    """What will be there in the end, once everything has been listed."""
+    files: int
+    """Files that are done: moved, there already, or failed."""
+    total_files: int | None
+    """Files in all, once everything has been listed."""
+    failed_files: int
+    """Those that failed."""
+    rate_bps: int
+    """How fast content arrives, in bit/s over the last ten seconds."""
+    concurrency: PerStage[int]
+    """How many workers read, send and write."""
+    eta_s: float | None
+    """How many seconds the rest takes, if anybody can know."""
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Numbers of files."""
+
+    total: int
+    """Listed at the source."""
+    ok: int
+    """Moved by this call."""
+    failed: int
+    """Not at the destination."""
+    skipped: int
+    """There already, and verified."""
+    refreshed: int = 0
+    """Those of them that were only given another mode or time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedFile:
+    """A file that did not arrive."""
+
+    path: str
+    kind: ErrorKind
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TransferResult:
+    """How a transfer ended, with the names of `tidegate copy --json` (docs/copy.md)."""
+
+    status: Literal["complete", "incomplete", "interrupted", "no_space", "failed"]
+    verified: bool
+    """Whether every file is at the destination and its content was checked."""
+    files: Files
+    bytes: int
+    """Content that this call moved."""
+    resent_bytes: int
+    duration_ms: int
+    goodput_bps: int
+    optimizer: str
+    concurrency_mean: PerStage[float]
+    failures: tuple[FailedFile, ...]
+    error: str | None = None
+    error_kind: ErrorKind | None = None
+    log: str | None = None
+    """The file with one line of JSON for each epoch."""
+    unchecked: int = 0
+    """Files of which no checksum was known."""
+    sidecars: tuple[str, ...] = ()
+    """What was written beside the files."""
+    converted: tuple[str, ...] = ()
+
+    @classmethod
+    def of_json(cls, told: dict[str, Any]) -> TransferResult:
+        """What the command printed; what a newer one says besides is left out."""
+        mean = told["concurrency_mean"]
+        return cls(
+            **_known(cls, told)
+            | {
+                "files": Files(**_known(Files, told["files"])),
+                "concurrency_mean": PerStage(mean["read"], mean["network"], mean["write"]),
+                "failures": tuple(FailedFile(**_known(FailedFile, failure)) for failure in told["failures"]),
+                "sidecars": tuple(told.get("sidecars", ())),
+                "converted": tuple(told.get("converted", ())),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What was measured, or remembered, at one number of streams."""
+
+    streams: int
+    throughput_bps: int
+    bytes: int
+    spent_ms: int
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """How many streams a path can use, how fast they are, and how long so many bytes take."""
+
+    source: str
+    destination: str
+    bytes: int
+    streams: int
+    throughput_bps: int | None
+    time_ms: int | None
+    single_throughput_bps: int | None
+    """What one stream carries."""
+    single_time_ms: int | None
+    origin: Literal["sampled", "history", "not_sampled"]
+    """Whether it was measured now, was known, or is neither."""
+    age_ms: int | None
+    """How long it was known."""
+    reason: str
+    cost_bytes: int
+    """What was moved to find out."""
+    cost_ms: int
+    pays: bool | None
+    """Whether finding out and so many streams take less time than one stream."""
+    samples: tuple[Sample, ...]
+    notes: tuple[str, ...]
+    sampler: str | None = None
+    model: str | None = None
+
+    @classmethod
+    def of_json(cls, told: dict[str, Any]) -> Estimate:
+        """What the command printed."""
+        return cls(
+            **_known(cls, told)
+            | {
+                "origin": told["origin"]["kind"],
+                "age_ms": told["origin"].get("age_ms"),
+                "samples": tuple(Sample(**_known(Sample, sample)) for sample in told["samples"]),
+                "notes": tuple(told["notes"]),
+            }
+        )
+
+
+def _known(of: type, told: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in fields(of)}
+    return {name: value for name, value in told.items() if name in names}
