@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::Entry;
+use crate::offer::DirectoryNames;
 use crate::path::RelPath;
 use crate::spec::SourceRoot;
 
@@ -59,6 +60,13 @@ pub trait Source: Send + Sync {
     /// What was named, so that nothing is copied onto or into itself; nothing where that cannot be.
     fn roots(&self) -> Vec<SourceRoot> {
         Vec::new()
+    }
+
+    /// Tells of all names in each directory that is compared, whether they are offered or not, each directory behind
+    /// the one that holds it, until `told` answers `false`.
+    fn names(&self, told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
+        let _ = told;
+        Err(Error::protocol("the source has no names to tell"))
     }
 
     /// Opens `range` of a listed file for one worker.

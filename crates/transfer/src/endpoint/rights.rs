@@ -16,6 +16,20 @@ pub fn may_write(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
     }
 }
 
+/// Whether the ticket allows removing what is here.
+pub fn may_delete(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
+    if endpoint.config.read_only {
+        return Err(Error::new(ErrorKind::Denied, "it is read-only"));
+    }
+    match claims.delete {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::Denied,
+            "the ticket does not allow deleting: ask for one of `tidegate ticket --delete`",
+        )),
+    }
+}
+
 /// Whether the ticket allows reading.
 pub fn may_read(claims: &Claims) -> Result<()> {
     match claims.read {

@@ -120,6 +120,11 @@ impl FileSink {
         self.work.as_ref().map(WorkDir::dir)
     }
 
+    /// The destination's directory.
+    pub fn base(&self) -> &Root {
+        &self.base
+    }
+
     /// Where entries' paths are relative to, beneath the root.
     pub fn base_path(&self) -> &[u8] {
         &self.base_path

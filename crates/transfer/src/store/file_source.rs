@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::manifest::{Entry, Kind};
+use crate::offer::DirectoryNames;
 use crate::quota::{Held, Quota};
 use crate::selection::Selection;
 use crate::spec::SourceRoot;
@@ -18,10 +20,12 @@ use crate::store::{Found, Listed, RangeReader, Source};
 use crate::sys::fs::{Mode, OFlags, fstat};
 use crate::terms::Links;
 
+mod names;
 mod reader;
 mod tree;
 mod walk;
 
+use names::Names;
 use reader::{FileReader, changed};
 use tree::Tree;
 use walk::Walk;
@@ -37,6 +41,10 @@ pub struct FileSource {
     /// What of them is offered, its rules compiled.
     selection: Selection,
     filter: Filter,
+    /// Whether the receiver may ask for all names.
+    mirrored: bool,
+    /// How many entries were listed.
+    listed: AtomicU64,
     _descriptors: Option<Held>,
 }
 
@@ -86,8 +94,9 @@ impl FileSource {
         }
         let mut contents: Vec<usize> = contents.into_values().collect();
         contents.sort_unstable();
-        let (selection, filter) = Default::default();
-        Ok(Self { roots, links, names, contents, selection, filter, _descriptors: descriptors })
+        let (selection, filter, listed) = Default::default();
+        let (mirrored, _descriptors) = (false, descriptors);
+        Ok(Self { roots, links, names, contents, selection, filter, mirrored, listed, _descriptors })
     }
 
     /// Offers no more than `selection` of it.
@@ -99,6 +108,15 @@ impl FileSource {
         }
         let filter = selection.filter()?;
         Ok(Self { selection, filter, ..self })
+    }
+
+    /// Tells all names, too, if `mirrored`.
+    pub fn mirrored(self, mirrored: bool) -> Result<Self> {
+        if mirrored && self.selection.listed {
+            let why = "--delete needs whole directories, and --files-from names single files: leave one of them out";
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        Ok(Self { mirrored, ..self })
     }
 
     /// Whether the source is one single file, which a destination may give a new name.
@@ -151,12 +169,29 @@ impl Source for FileSource {
     }
 
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
+        let mut counted = |found_one: Found| {
+            self.listed.fetch_add(u64::from(matches!(found_one, Found::Entry(_))), Relaxed);
+            found(found_one)
+        };
         for (index, tree) in self.roots.iter().enumerate() {
-            if !Walk::new(self, tree, index as u16, found).run()? {
+            if !Walk::new(self, tree, index as u16, &mut counted).run()? {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    fn names(&self, told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
+        if !self.mirrored {
+            return Err(Error::protocol("names were asked for, and nothing is to be deleted"));
+        }
+        match Names::new(self).run(told)? {
+            Some(names) if names < self.listed.load(Relaxed) => {
+                let why = "the source has fewer names than when it was copied: run the same command again";
+                Err(Error::new(ErrorKind::Changed, why))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>> {

@@ -14,14 +14,14 @@ use crate::counters::{CounterDetail, Counters, Totals};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
-use crate::offer::{Again, OFFER_ENTRIES, Outcome, Verdict};
-use crate::selection::{Selection, Taking};
+use crate::offer::{Again, DirectoryNames, OFFER_ENTRIES, Outcome, TOLD_DIRECTORIES, Verdict};
+use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::terms::Terms;
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 9);
+pub const VERSIONS: (u16, u16) = (1, 10);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -47,6 +47,9 @@ pub(crate) const IPERF3_BETWEEN_SINCE: u16 = 8;
 
 /// The version since which a sender can be told what of its source to offer, and a receiver what to take of that.
 pub const SELECTION_SINCE: u16 = 9;
+
+/// The version since which a receiver can be told to remove what the source does not have.
+pub const DELETION_SINCE: u16 = 10;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -271,6 +274,18 @@ pub enum Message {
     Selection(Selection),
     /// Initiator or sender, ahead of its request: what the destination is to take of that; since version 9.
     Taking(Taking),
+
+    /// Initiator or sender, ahead of its request: what the destination is to remove at the end, so that the sender will
+    /// be asked for all names; since version 10.
+    Deletion(Deletion),
+    /// Receiver, behind `Finish`: so many more messages of names may come; since version 10.
+    WantNames(u32),
+    /// Sender: what directories hold, each behind the one that holds it; since version 10.
+    Names(#[serde(deserialize_with = "at_most::<TOLD_DIRECTORIES, _, _>")] Vec<DirectoryNames>),
+    /// Sender: these were all names, or why they cannot be told; since version 10.
+    NamesEnd(Option<Error>),
+    /// Receiver, and the sender to a third party: so much was removed, and why no more; since version 10.
+    Deleted(u64, Option<Error>),
 }
 
 /// Encodes `message` with its length prefix.
