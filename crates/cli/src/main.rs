@@ -11,6 +11,7 @@ mod filters;
 mod followed;
 mod lesson;
 mod loopback;
+mod mirror;
 mod output;
 mod own_rule;
 mod path_key;

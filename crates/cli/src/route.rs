@@ -42,6 +42,7 @@ impl RouteArgs {
             terms,
             selection: Selection::default(),
             taking: Taking::default(),
+            deletion: None,
             pace,
             run: random_run(),
             stall: STALL,

@@ -9,6 +9,7 @@ use tidegate_transfer::terms::Compare;
 use crate::drive::{Job, interrupt_on_signals};
 use crate::ends::Ends;
 use crate::filters::FilterArgs;
+use crate::mirror::MirrorArgs;
 use crate::output::{OutputArgs, finish};
 use crate::place::Paths;
 use crate::route::RouteArgs;
@@ -21,7 +22,8 @@ use crate::ssh::SshArgs;
 /// Each side is a local path, an endpoint's address with a path (tg://TICKET@host:port/path), or a
 /// remembered endpoint's name with a path (name:/path). `copy dir DST/` puts the tree at DST/dir,
 /// `copy dir/ DST/` its contents at DST/. A single file is given DST as its name unless DST is a
-/// directory or ends in a slash. What is already there and verified is skipped; nothing is deleted.
+/// directory or ends in a slash. What is already there and verified is skipped; nothing is deleted, unless
+/// --delete asks for it.
 #[derive(Debug, Args)]
 #[command(override_usage = "tidegate copy [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
 pub struct CopyArgs {
@@ -35,6 +37,8 @@ pub struct CopyArgs {
     links: LinkArgs,
     #[command(flatten)]
     filters: FilterArgs,
+    #[command(flatten)]
+    mirror: MirrorArgs,
     /// How long a data stream may deliver nothing before it is replaced, and everything stand still before that is
     /// said
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = stall_timeout, hide_short_help = true)]
@@ -57,12 +61,13 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
         terms.compare = Compare::Checksum;
     }
     let selection = args.filters.selection()?;
+    let deletion = args.mirror.deletion(&selection)?;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
     let memory = args.memory.of(ends.key(&terms, control), control, &state);
     let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
     setup.stall = args.stall_timeout;
-    (setup.selection, setup.taking) = (selection, args.filters.taking());
+    (setup.selection, setup.taking, setup.deletion) = (selection, args.filters.taking(), deletion);
     let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = ends.title.clone();
     finish(Job { memory, ..args.output.job(work, control, title, state) })

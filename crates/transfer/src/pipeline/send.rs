@@ -33,10 +33,12 @@ use crate::wire::session::Outbox;
 mod comparing;
 mod counting;
 mod listing;
+mod naming;
 mod reading;
 mod streaming;
 
 use comparing::Comparison;
+use naming::Naming;
 
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
@@ -127,6 +129,8 @@ struct SenderState {
     stopped: AtomicBool,
     /// Threads that there may be besides the pools'.
     threads: Arc<Quota>,
+    /// What may be told of names; none once they have been asked for, and told.
+    naming: Naming,
     /// How long a stream may leave everything unconfirmed; `None` if the receiver cannot be asked about it.
     patience: Option<Duration>,
 }
@@ -179,6 +183,7 @@ impl Sender {
             stopped: AtomicBool::new(false),
             threads: Arc::clone(&share.threads),
             patience,
+            naming: Naming::default(),
             terms,
         });
         let most = shared.terms.max_workers;
@@ -296,6 +301,7 @@ impl SenderState {
             self.data_streams.abort();
         }
         self.room.notify_all();
+        self.naming.close();
     }
 
     /// Lets streams' workers read for themselves, or the read pool again.
@@ -346,6 +352,13 @@ impl SenderState {
                     });
                 }
                 self.finish_if_done();
+            }
+            Message::WantNames(messages) => self.want_names(messages)?,
+            Message::Deleted(entries, error) => {
+                self.ledger.deleted(entries);
+                if let Some(error) = error {
+                    self.ledger.failed(b"", error, false);
+                }
             }
             Message::Finished => {
                 let mut pending = self.pending.lock().expect("not poisoned");

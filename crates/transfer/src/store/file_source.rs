@@ -30,6 +30,8 @@ use reader::{FileReader, changed};
 use tree::Tree;
 use walk::Walk;
 
+pub(crate) use walk::rule_file;
+
 /// Trees and files of the local file system.
 #[derive(Debug)]
 pub struct FileSource {

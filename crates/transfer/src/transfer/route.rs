@@ -14,11 +14,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Side, StreamKeeper};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::mirror::Mirror;
+use crate::mirror::backup::Backup;
 use crate::pipeline::data_streams::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::Sender;
 use crate::quota::{Quota, Share};
-use crate::selection::{Selection, Taking};
+use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
@@ -77,6 +79,8 @@ pub struct Setup {
     pub selection: Selection,
     /// What the destination takes of that.
     pub taking: Taking,
+    /// What the destination removes at the end, if it is to be a mirror.
+    pub deletion: Option<Deletion>,
     /// How it is driven.
     pub pace: Pace,
     /// Names the run, for all its tries.
@@ -112,7 +116,9 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
     let nonsense = |why: &str| Err(Error::new(ErrorKind::Usage, why));
     match (from, to) {
         (From::Local(paths), To::Endpoint(address)) => {
-            let source = FileSource::local(paths, setup.terms.links)?.selecting(setup.selection.clone())?;
+            let source = FileSource::local(paths, setup.terms.links)?
+                .selecting(setup.selection.clone())?
+                .mirrored(setup.deletion.is_some())?;
             let single = source.is_single_file();
             let identity = local_identity(paths)?;
             let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
@@ -158,6 +164,7 @@ pub fn push(
     let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
     link.name_run(setup.run, setup.stall);
     link.name_taking(setup.taking)?;
+    link.name_deletion(setup.deletion.as_ref())?;
     link.name_roots(source.roots());
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, way, .. } = link;
@@ -184,6 +191,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let link = setup.link(address)?;
     link.name_run(setup.run, setup.stall);
     link.name_selection(&setup.selection)?;
+    link.name_deletion(setup.deletion.as_ref())?;
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
     let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
@@ -215,8 +223,20 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let asked = Asked::of(paths, local.takes_name);
             let asks_hashes = version >= TELL_SINCE;
             let (taking, selection) = (setup.taking, Some(setup.selection.clone()));
+            let mirror = match (&setup.deletion, sink.work()) {
+                (Some(deletion), Some(work)) => {
+                    // The user named it and is trusted.
+                    let root = Root::open(b"/").map_err(|error| Error::io("open", b"/", error))?;
+                    let place = |typed| Backup::place(typed, &local.absolute, deletion);
+                    let place = deletion.backup.as_deref().map(place).transpose()?;
+                    let backup = place.map(|path| Backup::open((&root, path), sink.base())).transpose()?;
+                    let metadata = &setup.share.metadata;
+                    Some(Mirror::new((sink.base(), work), deletion, backup, metadata)?)
+                }
+                _ => None,
+            };
             let sink = Arc::new(sink);
-            (asked, Destination { sink, journal, catalogue, asks_hashes, taking, selection })
+            (asked, Destination { sink, journal, catalogue, asks_hashes, taking, selection, mirror })
         }
     };
     let (ledger, terms) = (Arc::new(Ledger::default()), setup.terms.clone());
@@ -234,12 +254,14 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
     let issued = setup.link(to)?;
+    issued.name_deletion(setup.deletion.as_ref())?;
     let ticket = one_time_ticket(&issued, Request::OneTimeTicket { path: to.path.clone() })?;
     let destination = Address { ticket: Some(ticket), ..to.clone() };
     let link = setup.link(from)?;
     link.name_run(setup.run, setup.stall);
     link.name_selection(&setup.selection)?;
     link.name_taking(setup.taking)?;
+    link.name_deletion(setup.deletion.as_ref())?;
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;

@@ -52,7 +52,8 @@ impl Claims {
         Self { read: true, write: true, path: Vec::new(), expires: None, once: None, delete: false };
 
     /// The same, and deleting: for who has the rights of the host's user anyway.
-    pub const OWNER: Self = Self { delete: true, ..Self::FULL };
+    pub const OWNER: Self =
+        Self { read: true, write: true, path: Vec::new(), expires: None, once: None, delete: true };
 
     /// Whether `path` lies beneath the claimed one.
     pub fn covers(&self, path: &[u8]) -> bool {

@@ -82,6 +82,7 @@ impl Fixture {
             terms: self.terms.clone(),
             selection: Default::default(),
             taking: Default::default(),
+            deletion: None,
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: self.stall,

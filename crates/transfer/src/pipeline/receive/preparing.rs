@@ -12,7 +12,7 @@ use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId, Kind, Timestamp};
-use crate::offer::Verdict;
+use crate::offer::{DirectoryNames, Verdict};
 use crate::path::RelPath;
 use crate::pipeline::incoming::Incoming;
 use crate::pipeline::write_path::{WriteHandler, segments_left};
@@ -30,6 +30,8 @@ pub(super) enum Intent {
     Replace(Vec<FileId>),
     Keep(Vec<(FileId, Digest)>),
     Finish,
+    Names(Vec<DirectoryNames>),
+    NamesEnd(Option<Error>),
 }
 
 impl Intent {
@@ -39,7 +41,13 @@ impl Intent {
             Self::Offer(_, entries) => entries.iter().map(Entry::memory).sum(),
             Self::Replace(files) => size_of_val(&files[..]),
             Self::Keep(files) => size_of_val(&files[..]),
-            Self::Finish => 0,
+            Self::Names(directories) => {
+                let each = |names: &DirectoryNames| {
+                    size_of::<DirectoryNames>() + names.directory.len() + names.names.len()
+                };
+                directories.iter().map(each).sum()
+            }
+            Self::Finish | Self::NamesEnd(_) => 0,
         }
     }
 
@@ -49,7 +57,7 @@ impl Intent {
             Self::Offer(_, entries) => entries.len(),
             Self::Replace(files) => files.len(),
             Self::Keep(files) => files.len(),
-            Self::Finish => 0,
+            Self::Finish | Self::Names(_) | Self::NamesEnd(_) => 0,
         };
         entries.max(1)
     }
@@ -101,13 +109,13 @@ impl ReceiverState {
                     self.replace(differ);
                 }
                 Intent::Keep(files) => self.keep(&files),
-                Intent::Finish => match self.finish() {
-                    Ok(()) => {
-                        self.finished.store(true, Relaxed);
-                        self.outbox.send(&Message::Finished);
+                Intent::Finish => self.finish_after(self.check_finish().map(|()| self.wants_names())),
+                Intent::Names(directories) => {
+                    if let Err(error) = self.compare(&directories) {
+                        self.fail(error);
                     }
-                    Err(error) => self.fail(error),
-                },
+                }
+                Intent::NamesEnd(error) => self.finish_after(self.delete(error).map(|()| false)),
             }
         }
     }
@@ -345,7 +353,7 @@ impl ReceiverState {
     }
 
     /// A sender's word is not enough: what it offered has ended, one way or another.
-    fn check_finish(&self) -> Result<()> {
+    pub(super) fn check_finish(&self) -> Result<()> {
         let open = self.open_places();
         let missing = self.missing.lock().expect("not poisoned").first().copied();
         match (self.listed.load(Relaxed), open.first()) {
@@ -368,9 +376,23 @@ impl ReceiverState {
         }
     }
 
-    /// Directories last: putting files into them has changed their times.
+    /// Ends the transfer, unless the sender is to tell names first or something speaks against it.
+    fn finish_after(&self, wants_names: Result<bool>) {
+        match wants_names {
+            Ok(true) => {}
+            Ok(false) => match self.finish() {
+                Ok(()) => {
+                    self.finished.store(true, Relaxed);
+                    self.outbox.send(&Message::Finished);
+                }
+                Err(error) => self.fail(error),
+            },
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Directories last: putting files into them, and removing others, has changed their times.
     fn finish(&self) -> Result<()> {
-        self.check_finish()?;
         let Some(journal) = self.path.journal() else { return Ok(()) };
         journal.lock().expect("not poisoned").directories(|entry| {
             if let Err(error) = self.path.sink.refresh(&entry) {
