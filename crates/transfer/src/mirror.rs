@@ -15,6 +15,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::offer::DirectoryNames;
 use crate::quota::Quota;
 use crate::selection::Deletion;
+use crate::store::Sink;
+use crate::store::file_sink::FileSink;
 use crate::sys::confined::Root;
 
 use self::backup::Backup;
@@ -41,8 +43,29 @@ pub struct Deleted {
 }
 
 impl Mirror {
-    /// Of the destination's directory `base`; what is to go is noted down in `work`.
-    pub fn new(
+    /// What `sink` becomes, if there is a `deletion`; `backup` opens the directory that it names.
+    ///
+    /// # Errors
+    /// Nothing new is left where `sink` keeps unfinished files.
+    pub fn of(
+        sink: &FileSink,
+        deletion: Option<&Deletion>,
+        metadata: &Arc<Quota>,
+        backup: impl FnOnce(&[u8]) -> Result<Backup>,
+    ) -> Result<Option<Self>> {
+        let (Some(deletion), Some(work)) = (deletion, sink.work()) else { return Ok(None) };
+        let make = || {
+            let backup = deletion.backup.as_deref().map(backup).transpose()?;
+            Self::new((sink.base(), work), deletion, backup, metadata)
+        };
+        make().map(Some).inspect_err(|_| {
+            if !sink.has_parts() {
+                sink.clean_up();
+            }
+        })
+    }
+
+    fn new(
         (base, work): (&Root, &Root),
         deletion: &Deletion,
         backup: Option<Backup>,

@@ -328,25 +328,17 @@ fn open_sink(
     };
     let catalogue = endpoint.catalogues.of(&absolute);
     let asks_hashes = session.version >= TELL_SINCE && session.learns_hashes;
-    let mirror = match (deletion, sink.work()) {
-        (Some(deletion), Some(work)) => {
-            let backup = match &deletion.backup {
-                None => None,
-                Some(_) if by_link => {
-                    let why = "a destination that is reached by a link has no backup directory: name where the link leads";
-                    return Err(Error::new(ErrorKind::Usage, why));
-                }
-                Some(typed) => {
-                    let place = Backup::place(typed, sink.base_path(), deletion)?;
-                    may_use(&session.claims, &place)?;
-                    Some(Backup::open((&endpoint.root, place), sink.base())?)
-                }
-            };
-            let metadata = &session.account.share.metadata;
-            Some(Mirror::new((sink.base(), work), deletion, backup, metadata)?)
+    let backup = |typed: &[u8]| {
+        if by_link {
+            let why =
+                "a destination that is reached by a link has no backup directory: name where the link leads";
+            return Err(Error::new(ErrorKind::Usage, why));
         }
-        _ => None,
+        let backup = Backup::open(&endpoint.root, typed, &sink, (sink.base_path(), deletion))?;
+        may_use(&session.claims, backup.path())?;
+        Ok(backup)
     };
+    let mirror = Mirror::of(&sink, deletion, &session.account.share.metadata, backup)?;
     let sink = Arc::new(sink);
     Ok(Destination { sink, journal, catalogue, asks_hashes, taking, selection: None, mirror })
 }

@@ -223,18 +223,12 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let asked = Asked::of(paths, local.takes_name);
             let asks_hashes = version >= TELL_SINCE;
             let (taking, selection) = (setup.taking, Some(setup.selection.clone()));
-            let mirror = match (&setup.deletion, sink.work()) {
-                (Some(deletion), Some(work)) => {
-                    // The user named it and is trusted.
-                    let root = Root::open(b"/").map_err(|error| Error::io("open", b"/", error))?;
-                    let place = |typed| Backup::place(typed, &local.absolute, deletion);
-                    let place = deletion.backup.as_deref().map(place).transpose()?;
-                    let backup = place.map(|path| Backup::open((&root, path), sink.base())).transpose()?;
-                    let metadata = &setup.share.metadata;
-                    Some(Mirror::new((sink.base(), work), deletion, backup, metadata)?)
-                }
-                _ => None,
+            // The user named it and is trusted.
+            let backup = |typed: &[u8]| {
+                let root = Root::open(b"/").map_err(|error| Error::io("open", b"/", error))?;
+                Backup::open(&root, typed, &sink, (&local.absolute, setup.deletion.as_ref()))
             };
+            let mirror = Mirror::of(&sink, setup.deletion.as_ref(), &setup.share.metadata, backup)?;
             let sink = Arc::new(sink);
             (asked, Destination { sink, journal, catalogue, asks_hashes, taking, selection, mirror })
         }
