@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use clap::Args;
 use tidegate_transfer::error::Result;
 use tidegate_transfer::selection::{Deletion, Selection};
+use tidegate_transfer::terms::{Compare, Terms, Verify};
 
 use crate::exit::usage;
 
@@ -26,9 +27,23 @@ pub struct MirrorArgs {
     /// Move files to DIR with their paths in place of removing them; relative to DST, on the same file system
     #[arg(long, value_name = "DIR")]
     backup_dir: Option<OsString>,
+    /// Remove each file at the source once its copy is durable and both were hashed and are the same
+    #[arg(long = "move", conflicts_with_all = ["delete", "delete_excluded"])]
+    moving: bool,
 }
 
 impl MirrorArgs {
+    /// Whether files are moved, for which `terms` are made stricter: what is there is read and compared.
+    pub fn moving(&self, terms: &mut Terms) -> Result<bool> {
+        if self.moving && terms.verify == Verify::Block {
+            return Err(usage("--move removes only what was verified end to end: leave --verify block out"));
+        }
+        if self.moving {
+            terms.compare = Compare::Checksum;
+        }
+        Ok(self.moving)
+    }
+
     /// What the destination removes of what `selection` does not bring.
     pub fn deletion(&self, selection: &Selection) -> Result<Option<Deletion>> {
         if !self.delete && !self.delete_excluded {

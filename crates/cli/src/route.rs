@@ -43,6 +43,7 @@ impl RouteArgs {
             selection: Selection::default(),
             taking: Taking::default(),
             deletion: None,
+            moving: false,
             pace,
             run: random_run(),
             stall: STALL,

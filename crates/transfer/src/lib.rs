@@ -52,6 +52,7 @@
 //!     selection: Default::default(),
 //!     taking: Default::default(),
 //!     deletion: None,
+//!     moving: false,
 //!     pace: Pace::new(std::time::Duration::from_millis(100)),
 //!     run: random_run(),
 //!     stall: STALL,

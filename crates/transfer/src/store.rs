@@ -72,6 +72,17 @@ pub trait Source: Send + Sync {
     /// Opens `range` of a listed file for one worker.
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>>;
 
+    /// Whether files are removed once they have arrived.
+    fn is_moved(&self) -> bool {
+        false
+    }
+
+    /// Removes a listed file, unless it has changed since or is reached by a link.
+    fn remove(&self, file: &Listed) -> Result<()> {
+        let _ = file;
+        Err(Error::protocol("only files are removed"))
+    }
+
     /// Whether the read stage exists (memory has none).
     fn has_read_stage(&self) -> bool {
         true
@@ -152,6 +163,12 @@ pub trait Sink: Send + Sync {
     /// Sets mode and times of what bears the entry's name: of a directory once nothing more is put into
     /// it, of a file whose content was right already.
     fn refresh(&self, entry: &Entry) -> Result<()>;
+
+    /// Makes a file durable that was there.
+    fn settle(&self, entry: &Entry) -> Result<()> {
+        let _ = entry;
+        Ok(())
+    }
 
     /// Removes what only an unfinished transfer needs.
     fn clean_up(&self);

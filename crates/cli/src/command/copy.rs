@@ -62,12 +62,14 @@ pub fn run(args: &CopyArgs) -> anyhow::Result<ExitCode> {
     }
     let selection = args.filters.selection()?;
     let deletion = args.mirror.deletion(&selection)?;
+    let moving = args.mirror.moving(&mut terms)?;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
     let memory = args.memory.of(ends.key(&terms, control), control, &state);
     let mut setup = args.route.setup(terms, args.route.pace()?, interrupt_on_signals())?;
     setup.stall = args.stall_timeout;
     (setup.selection, setup.taking, setup.deletion) = (selection, args.filters.taking(), deletion);
+    setup.moving = moving;
     let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
     let title = ends.title.clone();
     finish(Job { memory, ..args.output.job(work, control, title, state) })

@@ -11,7 +11,7 @@ use tidegate_control::ByteCount;
 use crate::catalogue::Catalogues;
 use crate::counters::Totals;
 use crate::endpoint::report::Report;
-use crate::endpoint::rights::{may_delete, may_read, may_use, may_write};
+use crate::endpoint::rights::{may_delete, may_move, may_read, may_use, may_write};
 use crate::endpoint::turns::Candidate;
 use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
@@ -158,7 +158,7 @@ fn answer(
     let mut run = None;
     let mut roots = Vec::new();
     let (mut selection, mut taking) = (Selection::default(), Taking::default());
-    let mut deletion = None;
+    let (mut deletion, mut moving) = (None, false);
     let request = loop {
         match inbox.receive_within(IDLE)? {
             Some(Message::Run { id, stall_ms }) if *version >= RUN_SINCE && run.is_none() => {
@@ -172,6 +172,7 @@ fn answer(
             Some(Message::Deletion(said)) if *version >= DELETION_SINCE && deletion.is_none() => {
                 deletion = Some(said);
             }
+            Some(Message::Moving) if *version >= DELETION_SINCE => moving = true,
             Some(Message::Request(request)) => break request,
             Some(_) => return Err(Error::protocol("a session begins with a request")),
             None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
@@ -216,8 +217,13 @@ fn answer(
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let destination =
-                open_sink(endpoint, caller.session, &sink, &id, (&terms, taking, deletion.as_ref(), &roots))?;
+            let destination = open_sink(
+                endpoint,
+                caller.session,
+                &sink,
+                &id,
+                (&terms, (taking, deletion.as_ref(), moving), &roots),
+            )?;
             let share = account.share.clone();
             let make = || {
                 let asked = Asked::Anything;
@@ -228,8 +234,9 @@ fn answer(
         }
         Request::Send { source, terms } => {
             may_read(claims)?;
+            may_move(endpoint, claims, &terms, moving)?;
             let terms = agree(endpoint, terms)?;
-            let how = (&terms, selection, deletion.is_some());
+            let how = (&terms, selection, (deletion.is_some(), moving));
             let (source, single) = open_source(endpoint, caller.session, &source, how)?;
             let mut told = vec![Message::Single(single)];
             if *version >= RUN_SINCE && source.has_read_stage() {
@@ -243,8 +250,9 @@ fn answer(
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
+            may_move(endpoint, claims, &terms, moving)?;
             let terms = agree(endpoint, terms)?;
-            let how = (&terms, selection, deletion.is_some());
+            let how = (&terms, selection, (deletion.is_some(), moving));
             let (source_store, single) = open_source(endpoint, caller.session, &source, how)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
@@ -259,7 +267,7 @@ fn answer(
                 (outbox, inbox, *version, &ledger),
                 from,
                 &address,
-                (terms, taking, deletion),
+                (terms, taking, deletion, moving),
                 (pace, run),
                 &account.share,
             )
@@ -312,7 +320,7 @@ fn open_sink(
     session: &SessionContext,
     spec: &SinkSpec,
     id: &TransferId,
-    (terms, taking, deletion, roots): (&Terms, Taking, Option<&Deletion>, &[SourceRoot]),
+    (terms, (taking, deletion, moving), roots): (&Terms, (Taking, Option<&Deletion>, bool), &[SourceRoot]),
 ) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination::nowhere(Arc::new(NullSink)));
@@ -340,14 +348,14 @@ fn open_sink(
     };
     let mirror = Mirror::of(&sink, deletion, &session.account.share.metadata, backup)?;
     let sink = Arc::new(sink);
-    Ok(Destination { sink, journal, catalogue, asks_hashes, taking, selection: None, mirror })
+    Ok(Destination { sink, journal, catalogue, asks_hashes, taking, selection: None, moving, mirror })
 }
 
 fn open_source(
     endpoint: &Endpoint,
     session: &SessionContext,
     spec: &SourceSpec,
-    (terms, selection, mirrored): (&Terms, Selection, bool),
+    (terms, selection, (mirrored, moved)): (&Terms, Selection, (bool, bool)),
 ) -> Result<(Box<dyn Source>, bool)> {
     match spec {
         SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
@@ -362,7 +370,8 @@ fn open_source(
                 &session.account.share.descriptors,
             )?
             .selecting(selection)?
-            .mirrored(mirrored)?;
+            .mirrored(mirrored)?
+            .moved(moved)?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))
         }
@@ -403,7 +412,7 @@ fn relay(
     (outbox, inbox, version, ledger): (&Outbox, &Inbox, u16, &Ledger),
     (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
     address: &Address,
-    (terms, taking, deletion): (Terms, Taking, Option<Deletion>),
+    (terms, taking, deletion, moving): (Terms, Taking, Option<Deletion>, bool),
     (pace, (run, stall)): (Pace, (RunId, Duration)),
     share: &Share,
 ) -> Result<()> {
@@ -413,6 +422,7 @@ fn relay(
         selection: Selection::default(),
         taking,
         deletion,
+        moving,
         pace,
         run,
         stall,

@@ -3,6 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelPath;
+use crate::terms::{Compare, Terms, Verify};
 use crate::wire::ticket::Claims;
 
 /// Whether the ticket allows writing here.
@@ -28,6 +29,18 @@ pub fn may_delete(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
             "the ticket does not allow deleting: ask for one of `tidegate ticket --delete`",
         )),
     }
+}
+
+/// Whether files may be removed here once they have arrived elsewhere, if they are to be moved: their hashes must be held
+/// against each other.
+pub fn may_move(endpoint: &Endpoint, claims: &Claims, terms: &Terms, moving: bool) -> Result<()> {
+    if !moving {
+        return Ok(());
+    }
+    if terms.verify != Verify::Blake3 || terms.compare != Compare::Checksum {
+        return Err(Error::new(ErrorKind::Usage, "files are moved only where their hashes are compared"));
+    }
+    may_delete(endpoint, claims)
 }
 
 /// Whether the ticket allows reading.

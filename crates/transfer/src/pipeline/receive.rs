@@ -79,6 +79,8 @@ pub struct Destination {
     pub taking: Taking,
     /// What was asked of the sender, if that was asked here: nothing else may be offered.
     pub selection: Option<Selection>,
+    /// Whether the sender removes what is durable here, and is told of files that were here.
+    pub moving: bool,
     /// What becomes of the rest of it once everything is there.
     pub mirror: Option<Mirror>,
 }
@@ -87,8 +89,8 @@ impl Destination {
     /// `sink`, which keeps nothing.
     pub fn nowhere(sink: Arc<dyn Sink>) -> Self {
         let (taking, selection) = (Taking::default(), None);
-        let (journal, catalogue, mirror) = (None, None, None);
-        Self { sink, journal, catalogue, asks_hashes: false, taking, selection, mirror }
+        let (journal, catalogue, mirror, moving) = (None, None, None, false);
+        Self { sink, journal, catalogue, asks_hashes: false, taking, selection, moving, mirror }
     }
 }
 
@@ -151,6 +153,7 @@ struct ReceiverState {
     listed: AtomicBool,
     /// Entries that wait to be prepared.
     waiting: AtomicUsize,
+    moving: bool,
     /// Until it is acted on.
     mirror: Mutex<Option<Mirror>>,
 }
@@ -175,7 +178,8 @@ impl Receiver {
         ledger: Arc<Ledger>,
         share: Share,
     ) -> Self {
-        let Destination { sink, journal, catalogue, asks_hashes, taking, selection, mirror } = destination;
+        let Destination { sink, journal, catalogue, asks_hashes, taking, selection, moving, mirror } =
+            destination;
         let checked = selection.as_ref().filter(|selection| selection.can_be_checked());
         let filter = checked.and_then(|selection| selection.filter().ok()).unwrap_or_default();
         let may_miss = selection.is_some_and(|selection| selection.may_leave_out_files());
@@ -213,6 +217,7 @@ impl Receiver {
             offered: Mutex::new(Offered::new(&share.metadata)),
             listed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
+            moving,
             mirror: Mutex::new(mirror),
             share,
             terms,

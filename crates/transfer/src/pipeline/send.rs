@@ -33,6 +33,7 @@ use crate::wire::session::Outbox;
 mod comparing;
 mod counting;
 mod listing;
+mod moving;
 mod naming;
 mod reading;
 mod streaming;
@@ -347,7 +348,11 @@ impl SenderState {
             Message::Done(files) => {
                 for (id, outcome) in files {
                     self.end(id, |file| match outcome {
-                        Outcome::Committed => self.ledger.done(file.size - file.kept.load(Relaxed)),
+                        Outcome::Committed => {
+                            if self.moves(file) {
+                                self.ledger.done(file.size - file.kept.load(Relaxed));
+                            }
+                        }
                         Outcome::Failed(error) => self.ledger.failed(file.path(), error, true),
                     });
                 }
@@ -400,7 +405,19 @@ impl SenderState {
                     file.asked(&[Asked::Offered, Asked::Told], Asked::Wanted)?;
                     pieces.extend(self.wanted(&file, have));
                 }
-                Verdict::Skip => self.end(id, |file| self.ledger.skipped(file.size)),
+                Verdict::Skip => self.end(id, |file| {
+                    if self.stays(file) {
+                        self.ledger.skipped(file.size);
+                    }
+                }),
+                Verdict::Made if self.source.is_moved() => {
+                    file.asked(&[Asked::Told], Asked::Wanted)?;
+                    self.end(id, |file| {
+                        if self.moves(file) {
+                            self.ledger.skipped(file.size);
+                        }
+                    });
+                }
                 Verdict::Made => self.end(id, |file| {
                     self.ledger.skipped(file.size);
                     self.ledger.refreshed();

@@ -325,6 +325,16 @@ impl Sink for FileSink {
         futimens(&there, &times(entry.mtime)).map_err(failed)
     }
 
+    fn settle(&self, entry: &Entry) -> Result<()> {
+        let place = self.place(entry);
+        let failed = |error| Error::io("make durable", place.as_bytes(), error);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let there = self.base.open_beneath(place.as_bytes(), flags, Mode::empty()).map_err(failed)?;
+        fs::fsync(&there).map_err(failed)?;
+        // Its name may be as young as it is.
+        fs::fsync(&*self.directory(place.split().0).map_err(failed)?).map_err(failed)
+    }
+
     fn clean_up(&self) {
         if let Some(work) = &self.work {
             work.remove(&self.base);

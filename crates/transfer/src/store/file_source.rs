@@ -12,12 +12,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::manifest::{Entry, Kind};
 use crate::offer::DirectoryNames;
+use crate::path::split;
 use crate::quota::{Held, Quota};
 use crate::selection::Selection;
 use crate::spec::SourceRoot;
 use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
-use crate::sys::fs::{Mode, OFlags, fstat};
+use crate::sys::fs::{AtFlags, Mode, OFlags, fstat, unlinkat};
+use crate::sys::identity::fingerprint;
 use crate::terms::Links;
 
 mod names;
@@ -45,6 +47,8 @@ pub struct FileSource {
     filter: Filter,
     /// Whether the receiver may ask for all names.
     mirrored: bool,
+    /// Whether files are removed once they have arrived.
+    moved: bool,
     /// How many entries were listed.
     listed: AtomicU64,
     _descriptors: Option<Held>,
@@ -97,8 +101,8 @@ impl FileSource {
         let mut contents: Vec<usize> = contents.into_values().collect();
         contents.sort_unstable();
         let (selection, filter, listed) = Default::default();
-        let (mirrored, _descriptors) = (false, descriptors);
-        Ok(Self { roots, links, names, contents, selection, filter, mirrored, listed, _descriptors })
+        let (mirrored, moved, _descriptors) = (false, false, descriptors);
+        Ok(Self { roots, links, names, contents, selection, filter, mirrored, moved, listed, _descriptors })
     }
 
     /// Offers no more than `selection` of it.
@@ -119,6 +123,25 @@ impl FileSource {
             return Err(Error::new(ErrorKind::Usage, why));
         }
         Ok(Self { mirrored, ..self })
+    }
+
+    /// Removes files once they have arrived, if `moved`.
+    pub fn moved(self, moved: bool) -> Result<Self> {
+        if let Some(linked) = self.roots.iter().find(|tree| moved && tree.is_linked()) {
+            return Err(linked.is_link());
+        }
+        Ok(Self { moved, ..self })
+    }
+
+    /// What of `file`'s tree is meant by its path.
+    fn inner<'f>(&'f self, file: &'f Listed) -> &'f [u8] {
+        let tree = &self.roots[usize::from(file.root)];
+        let path = file.entry.path.as_bytes();
+        match tree.file() {
+            Some(inner) => inner,
+            None if tree.prefix.is_empty() => path,
+            None => &path[tree.prefix.len() + 1..],
+        }
     }
 
     /// Whether the source is one single file, which a destination may give a new name.
@@ -147,11 +170,7 @@ impl FileSource {
     fn open_file(&self, file: &Listed) -> Result<OwnedFd> {
         let tree = &self.roots[usize::from(file.root)];
         let path = file.entry.path.as_bytes();
-        let inner = match tree.file() {
-            Some(inner) => inner,
-            None if tree.prefix.is_empty() => path,
-            None => &path[tree.prefix.len() + 1..],
-        };
+        let inner = self.inner(file);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let opened = match tree.links(self.links) {
             Links::Follow => tree.open_following(inner, flags),
@@ -194,6 +213,26 @@ impl Source for FileSource {
             }
             _ => Ok(()),
         }
+    }
+
+    fn is_moved(&self) -> bool {
+        self.moved
+    }
+
+    fn remove(&self, file: &Listed) -> Result<()> {
+        let path = file.entry.path.as_bytes();
+        let failed = |error| Error::io("remove", path, error);
+        let Kind::File { fingerprint: listed, .. } = file.entry.kind else {
+            return Err(Error::protocol("only files are removed"));
+        };
+        let (parent, name) = split(self.inner(file));
+        let directory = self.roots[usize::from(file.root)].base.dir(parent).map_err(failed)?;
+        let stat = directory.stat(name).map_err(failed)?;
+        if fingerprint(&stat) != listed {
+            let why = "it has changed since, or is reached by a link";
+            return Err(Error::new(ErrorKind::Changed, why));
+        }
+        unlinkat(&directory, name, AtFlags::empty()).map_err(failed)
     }
 
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>> {

@@ -134,6 +134,18 @@ impl Link {
         Ok(())
     }
 
+    /// Says that what has arrived is removed at the source.
+    ///
+    /// # Errors
+    /// It is too old to understand that.
+    pub fn name_moving(&self, moving: bool) -> Result<()> {
+        if moving {
+            self.needs(DELETION_SINCE, "--move is understood", " or leave it out")?;
+            self.outbox.send(&Message::Moving);
+        }
+        Ok(())
+    }
+
     /// What the endpoint answers to what was asked.
     pub fn answer(&self) -> Result<Message> {
         self.answer_within(ANSWER)

@@ -81,6 +81,8 @@ pub struct Setup {
     pub taking: Taking,
     /// What the destination removes at the end, if it is to be a mirror.
     pub deletion: Option<Deletion>,
+    /// Whether files are removed at the source once they have arrived.
+    pub moving: bool,
     /// How it is driven.
     pub pace: Pace,
     /// Names the run, for all its tries.
@@ -118,7 +120,8 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
         (From::Local(paths), To::Endpoint(address)) => {
             let source = FileSource::local(paths, setup.terms.links)?
                 .selecting(setup.selection.clone())?
-                .mirrored(setup.deletion.is_some())?;
+                .mirrored(setup.deletion.is_some())?
+                .moved(setup.moving)?;
             let single = source.is_single_file();
             let identity = local_identity(paths)?;
             let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
@@ -165,6 +168,7 @@ pub fn push(
     link.name_run(setup.run, setup.stall);
     link.name_taking(setup.taking)?;
     link.name_deletion(setup.deletion.as_ref())?;
+    link.name_moving(setup.moving)?;
     link.name_roots(source.roots());
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, way, .. } = link;
@@ -192,6 +196,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     link.name_run(setup.run, setup.stall);
     link.name_selection(&setup.selection)?;
     link.name_deletion(setup.deletion.as_ref())?;
+    link.name_moving(setup.moving)?;
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
     let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
@@ -230,7 +235,19 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             };
             let mirror = Mirror::of(&sink, setup.deletion.as_ref(), &setup.share.metadata, backup)?;
             let sink = Arc::new(sink);
-            (asked, Destination { sink, journal, catalogue, asks_hashes, taking, selection, mirror })
+            (
+                asked,
+                Destination {
+                    sink,
+                    journal,
+                    catalogue,
+                    asks_hashes,
+                    taking,
+                    selection,
+                    moving: setup.moving,
+                    mirror,
+                },
+            )
         }
     };
     let (ledger, terms) = (Arc::new(Ledger::default()), setup.terms.clone());
@@ -256,6 +273,7 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     link.name_selection(&setup.selection)?;
     link.name_taking(setup.taking)?;
     link.name_deletion(setup.deletion.as_ref())?;
+    link.name_moving(setup.moving)?;
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;

@@ -48,7 +48,7 @@ pub(crate) const IPERF3_BETWEEN_SINCE: u16 = 8;
 /// The version since which a sender can be told what of its source to offer, and a receiver what to take of that.
 pub const SELECTION_SINCE: u16 = 9;
 
-/// The version since which a receiver can be told to remove what the source does not have.
+/// The version since which a receiver can be told to remove what the source does not have, and a sender what arrived.
 pub const DELETION_SINCE: u16 = 10;
 
 /// The highest version within both ranges.
@@ -278,6 +278,9 @@ pub enum Message {
     /// Initiator or sender, ahead of its request: what the destination is to remove at the end, so that the sender will
     /// be asked for all names; since version 10.
     Deletion(Deletion),
+    /// Initiator or sender, ahead of its request: the sender removes each file that is safe at the receiver, which says
+    /// `Made` of those that were there once they are durable; since version 10.
+    Moving,
     /// Receiver, behind `Finish`: so many more messages of names may come; since version 10.
     WantNames(u32),
     /// Sender: what directories hold, each behind the one that holds it; since version 10.

@@ -83,6 +83,7 @@ impl Fixture {
             selection: Default::default(),
             taking: Default::default(),
             deletion: None,
+            moving: false,
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: self.stall,

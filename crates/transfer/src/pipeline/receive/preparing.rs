@@ -319,6 +319,14 @@ impl ReceiverState {
                         Ok(()) => self.remember(&file.entry, *root),
                         Err(error) => tracing::warn!("{error}"),
                     }
+                    if self.moving {
+                        let verdict = self
+                            .path
+                            .sink
+                            .settle(&file.entry)
+                            .map_or_else(Verdict::Failed, |()| Verdict::Made);
+                        self.outbox.send(&Message::Verdicts { first: *id, verdicts: vec![verdict] });
+                    }
                 }
             }
         }
