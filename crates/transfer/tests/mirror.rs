@@ -145,11 +145,15 @@ fn differences(seed: u64, excluded: bool) -> Option<String> {
         let is_directory = here.symlink_metadata().is_ok_and(|there| there.is_dir());
         if is_directory && draw.chance(60) {
             draw.tree(&here, &format!("{path}/"), 2, &mut more);
-        } else if !is_directory && draw.chance(30) {
-            fs::remove_file(&here).expect("removed");
         }
     }
     draw.tree(&copied, "", 2, &mut more);
+    for path in &paths {
+        let here = copied.join(path);
+        if !here.symlink_metadata().is_ok_and(|there| there.is_dir()) && draw.chance(30) {
+            fs::remove_file(&here).expect("removed");
+        }
+    }
     copy(&ours, &theirs);
 
     let deletion =
