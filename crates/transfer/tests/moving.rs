@@ -43,7 +43,7 @@ fn files_that_arrived_go_on_every_route_and_directories_and_links_stay() {
     // One is there already, and no run of ours has verified it.
     fs::create_dir_all(f.root.join("in/source")).expect("made");
     fs::copy(source.join("there"), f.root.join("in/source/there")).expect("copied");
-    assert_eq!(run(&f, &f.local(&[source.clone()]), &f.to_endpoint("in/")), Ok(Vec::new()));
+    assert_eq!(run(&f, &f.local(std::slice::from_ref(&source)), &f.to_endpoint("in/")), Ok(Vec::new()));
     assert_eq!((there(&source), there(&source.join("d"))), (vec!["d".into(), "link".into()], vec![]));
     let arrived = ["d", "large", "link", "there"].map(str::to_owned);
     assert_eq!(there(&f.root.join("in/source")), arrived);
