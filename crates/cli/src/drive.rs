@@ -287,6 +287,7 @@ struct Sum {
     new: u64,
     again: u64,
     refreshed: u64,
+    deleted: u64,
     kept: u64,
     last: Totals,
     failures: Vec<FailedFile>,
@@ -301,6 +302,7 @@ impl Sum {
         self.new += ledger.arrival().new_bytes.0;
         self.again += totals.bytes_again;
         self.refreshed += ledger.files_refreshed();
+        self.deleted += ledger.entries_deleted();
         self.kept = ledger.bytes_unfinished();
         // A later try lists everything again, and meets what earlier ones committed as already there.
         self.failures = ledger.failures().iter().map(failed_file).collect();
@@ -320,6 +322,7 @@ impl Sum {
                 failed,
                 skipped: self.last.files_skipped.saturating_sub(earlier),
                 refreshed: self.refreshed,
+                deleted: self.deleted,
             },
             bytes: self.bytes,
             resent_bytes: self.again,

@@ -17,6 +17,7 @@ mod signals;
 // Values on a command line.
 mod beneath;
 mod filters;
+mod mirror;
 mod s3;
 mod values;
 mod whole_file;

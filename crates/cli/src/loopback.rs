@@ -43,7 +43,7 @@ impl Loopback {
 
     /// Its address, with a full ticket.
     pub fn address(&self) -> Result<Address, Error> {
-        self.endpoint.address(&Claims::FULL)
+        self.endpoint.address(&Claims::OWNER)
     }
 }
 

@@ -43,6 +43,8 @@ impl RouteArgs {
             selection: Selection::default(),
             taking: Taking::default(),
             plan: None,
+            deletion: None,
+            moving: false,
             pace,
             run: random_run(),
             stall: STALL,

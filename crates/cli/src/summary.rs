@@ -128,7 +128,7 @@ impl Summary {
 
     fn text(&self) -> String {
         let seconds = Duration::from_millis(self.duration_ms).as_secs_f64();
-        let Files { total, ok, failed, skipped, refreshed } = self.files;
+        let Files { total, ok, failed, skipped, refreshed, deleted } = self.files;
         let mut text = if self.dry {
             match failed {
                 0 => format!("{} the same on both sides, compared in {seconds:.1} s", count(skipped)),
@@ -139,7 +139,7 @@ impl Summary {
                 "nothing to send: {} there already, mode or time set of {refreshed}, looked at in {seconds:.1} s",
                 count(skipped)
             )
-        } else if self.status == Status::Complete && ok == 0 {
+        } else if self.status == Status::Complete && ok == 0 && deleted == 0 {
             format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
         } else {
             let (before, checked) = match self.status {
@@ -179,6 +179,9 @@ impl Summary {
             }
             text
         };
+        if deleted > 0 {
+            text.push_str(&format!(", {deleted} deleted"));
+        }
         if let Some(last) = self.setpoint {
             let each = |of: &dyn Fn(Stage) -> String| {
                 let stages = self.stages.iter().map(|stage| format!("{stage} {}", of(*stage)));
@@ -236,21 +239,21 @@ mod tests {
 
     #[test]
     fn the_text_says_what_happened() {
-        let files = Files { total: 3, ok: 2, failed: 0, skipped: 1, refreshed: 0 };
+        let files = Files { total: 3, ok: 2, failed: 0, skipped: 1, refreshed: 0, deleted: 0 };
         let copied =
             Printed { files, bytes: 3 << 20, duration_ms: 1500, goodput_bps: 16_777_216, ..complete() };
         assert_eq!(
             summary(copied).text(),
             "2 files, 3 MiB, all verified in 1.5 s: 16.8 Mbit/s, 1 there already"
         );
-        let files = Files { total: 1, ok: 0, failed: 0, skipped: 1, refreshed: 0 };
+        let files = Files { total: 1, ok: 0, failed: 0, skipped: 1, refreshed: 0, deleted: 0 };
         let nothing = summary(Printed { files, ..complete() });
         assert_eq!(nothing.text(), "nothing to do: 1 file there already, looked at in 0.0 s");
         let files = Files { refreshed: 1, ..files };
         let set = summary(Printed { files, ..complete() });
         let wanted = "nothing to send: 1 file there already, mode or time set of 1, looked at in 0.0 s";
         assert_eq!(set.text(), wanted);
-        let files = Files { total: 3, ok: 0, failed: 1, skipped: 2, refreshed: 0 };
+        let files = Files { total: 3, ok: 0, failed: 1, skipped: 2, refreshed: 0, deleted: 0 };
         let nothing_new = Printed { files, status: Status::Incomplete, verified: false, ..complete() };
         let wanted = "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already";
         assert_eq!(summary(nothing_new.clone()).text(), wanted);

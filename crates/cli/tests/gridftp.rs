@@ -158,7 +158,7 @@ async fn files_and_whole_trees_are_moved_counted_and_compared() {
         ],
     )
     .await;
-    let files = |number| Files { total: number, ok: number, failed: 0, skipped: 0, refreshed: 0 };
+    let files = |number| Files { total: number, ok: number, failed: 0, skipped: 0, refreshed: 0, deleted: 0 };
     for (job, bytes, number) in [(0, 500_000, 1), (1, 500_000, 1), (3, bytes, 9), (4, bytes, 9)] {
         let job = &ends[job];
         assert_eq!(counted(job), (State::Done, true, bytes, files(number)), "{job:?}");
@@ -204,7 +204,7 @@ async fn what_cannot_be_shown_to_be_there_is_not_done() {
     let ended = &ends(&service, &[job(from.clone(), to("idle-out/"))]).await[0];
     assert!(ended.state == State::Failed && ended.reason.contains("missing at the destination"), "{ended:?}");
     // An empty directory besides.
-    let files = Files { total: 9, ok: 0, failed: 10, skipped: 0, refreshed: 0 };
+    let files = Files { total: 9, ok: 0, failed: 10, skipped: 0, refreshed: 0, deleted: 0 };
     assert_eq!(counted(ended), (State::Failed, false, 0, Files { total: 10, ..files }), "{ended:?}");
     service.stop().await;
     drop(service);
@@ -214,14 +214,14 @@ async fn what_cannot_be_shown_to_be_there_is_not_done() {
     let ended = &ends(&service, &[job(from.clone(), to("damaged/"))]).await[0];
     assert!(ended.state == State::Failed && ended.reason.contains("tree/in/d: it is missing"), "{ended:?}");
     let (files, size) = (
-        Files { total: 9, ok: 8, failed: 1, skipped: 0, refreshed: 0 },
+        Files { total: 9, ok: 8, failed: 1, skipped: 0, refreshed: 0, deleted: 0 },
         world.read("tree/in/d").len() as u64,
     );
     assert_eq!(counted(ended), (State::Failed, false, bytes - size, files));
     // Tried again, what is there is left alone.
     assert_eq!(service.retry(ended.id, false).await, Ok(1));
     let ended = &end(&service, ended.id).await;
-    let files = Files { total: 9, ok: 1, failed: 0, skipped: 8, refreshed: 0 };
+    let files = Files { total: 9, ok: 1, failed: 0, skipped: 8, refreshed: 0, deleted: 0 };
     assert_eq!(counted(ended), (State::Done, true, size, files), "{ended:?}");
     assert_same(&world, "damaged");
     service.stop().await;
@@ -231,7 +231,7 @@ async fn what_cannot_be_shown_to_be_there_is_not_done() {
     let world_three = World::new();
     let service = scheduler(&world_three, None).await;
     let ended = &ends(&service, &[job(from.clone(), plain.url(&world.text("sized/")))]).await[0];
-    let files = Files { total: 9, ok: 9, failed: 0, skipped: 0, refreshed: 0 };
+    let files = Files { total: 9, ok: 9, failed: 0, skipped: 0, refreshed: 0, deleted: 0 };
     assert_eq!(counted(ended), (State::Done, false, bytes, files), "{ended:?}");
     assert_same(&world, "sized");
 
@@ -241,7 +241,7 @@ async fn what_cannot_be_shown_to_be_there_is_not_done() {
     let ended = &ends(&service, &[again]).await[0];
     assert_eq!((ended.state, ended.attempts), (State::Failed, 1), "{ended:?}");
     assert!(ended.reason.contains("in/: not copied, because the server shows it as the same"), "{ended:?}");
-    let files = Files { total: 10, ok: 9, failed: 1, skipped: 0, refreshed: 0 };
+    let files = Files { total: 10, ok: 9, failed: 1, skipped: 0, refreshed: 0, deleted: 0 };
     assert_eq!(counted(ended).3, files, "{ended:?}");
     service.stop().await;
 }
@@ -291,7 +291,7 @@ async fn a_rule_chooses_the_streams_of_each_slice() {
         let rule = job.optimizer().expect("named").to_owned();
         let ended = &ends(&service, &[job]).await[0];
         let (bytes, number) = if i == 0 { (bytes, 10) } else { (25 << 20, 1) };
-        let files = Files { total: number, ok: number, failed: 0, skipped: 0, refreshed: 0 };
+        let files = Files { total: number, ok: number, failed: 0, skipped: 0, refreshed: 0, deleted: 0 };
         assert_eq!(counted(ended), (State::Done, true, bytes, files), "{ended:?}");
         let summary = ended.summary.as_ref().expect("a summary");
         assert_eq!(summary.optimizer, rule);
@@ -394,7 +394,7 @@ async fn servers_and_users_that_prove_themselves_move_whole_trees() {
     )
     .await;
     for (job, destination) in ended.iter().zip(["between", "got", "put"]) {
-        let files = Files { total: 9, ok: 9, failed: 0, skipped: 0, refreshed: 0 };
+        let files = Files { total: 9, ok: 9, failed: 0, skipped: 0, refreshed: 0, deleted: 0 };
         assert_eq!(counted(job), (State::Done, true, bytes, files), "{job:?}");
         assert_same(&world, destination);
         assert!(world.path(format!("{destination}/empty")).is_dir(), "{destination}");

@@ -99,6 +99,9 @@ pub struct Files {
     /// Those of them that were only given another mode or time.
     #[serde(skip_serializing_if = "is_zero")]
     pub refreshed: u64,
+    /// Files and directories that were removed at the destination, or moved to the backup directory.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub deleted: u64,
 }
 
 /// A file that did not arrive.

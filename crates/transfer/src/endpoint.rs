@@ -351,7 +351,8 @@ impl Endpoint {
         };
         let claims = match &hello.claims {
             // With a PKI the certificate was checked in the TLS handshake.
-            None if self.identity.is_mutual() => Claims::FULL,
+            // Whoever has a certificate has no ticket that could be narrower.
+            None if self.identity.is_mutual() => Claims::OWNER,
             None => return refuse("a ticket is needed"),
             Some(claims) => {
                 let key = derive_key(&self.secret, claims);
@@ -395,16 +396,17 @@ impl Endpoint {
         hosted.stream_arrived(hello.index, channel)
     }
 
-    /// A ticket for writing to `path`.
-    fn issue_one_time(&self, path: &[u8], session: &SessionContext) -> Result<String> {
+    /// A ticket for writing to `path`, and for deleting there if `delete`.
+    fn issue_one_time(&self, path: &[u8], delete: bool, session: &SessionContext) -> Result<String> {
         let path = path.strip_suffix(b"/").unwrap_or(path).to_vec();
-        self.issue(session, |once, expires| Claims { read: false, write: true, path, expires, once })
+        self.issue(session, |once, expires| Claims { read: false, write: true, path, expires, once, delete })
     }
 
     /// A ticket for an iperf3 server and nothing else: it reads nothing and writes nothing.
     fn issue_for_iperf3(&self, session: &SessionContext) -> Result<String> {
         let path = Vec::new();
-        self.issue(session, |once, expires| Claims { read: false, write: false, path, expires, once })
+        let delete = false;
+        self.issue(session, |once, expires| Claims { read: false, write: false, path, expires, once, delete })
     }
 
     /// A ticket that holds once, with what `claims` makes of its number and of when it expires.

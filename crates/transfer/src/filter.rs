@@ -43,6 +43,10 @@ pub struct Filter {
     /// The directories that were entered: how long their paths are, and what each file held.
     levels: Vec<Level>,
     side: RuleSide,
+    /// Whether rules that name no side do not count.
+    alone: bool,
+    /// Whether the directory that was entered last is to go, so that perishable rules are void.
+    going: bool,
     held: usize,
 }
 
@@ -69,6 +73,7 @@ enum Compiled {
         includes: bool,
         negated: bool,
         anchored: bool,
+        perishable: bool,
     },
     /// What the files of this merge say.
     Merged(usize),
@@ -81,6 +86,7 @@ impl Compiled {
             includes: rule.action == Action::Include,
             negated: rule.negated,
             anchored: Pattern::is_anchored(&rule.pattern),
+            perishable: rule.perishable,
         }
     }
 }
@@ -88,11 +94,30 @@ impl Compiled {
 impl Filter {
     /// Those of `rules` that hold at `side`.
     pub fn new(rules: &[Rule], side: RuleSide) -> Result<Self> {
-        let mut filter = Self { side, ..Self::default() };
-        for rule in rules.iter().filter(|rule| rule.side == RuleSide::Both || rule.side == side) {
+        Self { side, ..Self::default() }.with(rules)
+    }
+
+    /// Those that hold at the destination and nowhere else.
+    pub fn of_destination_alone(rules: &[Rule]) -> Result<Self> {
+        Self { side: RuleSide::Destination, alone: true, ..Self::default() }.with(rules)
+    }
+
+    /// The same where a directory is to go that was entered: perishable rules are void.
+    pub fn going(&mut self, going: bool) {
+        self.going = going;
+    }
+
+    fn holds(&self, rule: &Rule) -> bool {
+        rule.side == self.side || (rule.side == RuleSide::Both && !self.alone)
+    }
+
+    fn with(self, rules: &[Rule]) -> Result<Self> {
+        let mut filter = self;
+        for rule in rules {
             match rule.action {
-                Action::Merge(merge) => {
-                    if merge.excludes_itself {
+                // Its own rules may be for one side alone.
+                Action::Merge(merge) if rule.side == RuleSide::Both || rule.side == filter.side => {
+                    if merge.excludes_itself && filter.holds(rule) {
                         filter.rules.push(Compiled::of(&rule::itself(&rule.pattern, rule)));
                     }
                     if rule.pattern.contains(&b'/') || rule.pattern.contains(&0) {
@@ -101,7 +126,10 @@ impl Filter {
                     filter.rules.push(Compiled::Merged(filter.merges.len()));
                     filter.merges.push((rule.clone(), merge));
                 }
-                Action::Include | Action::Exclude => filter.rules.push(Compiled::of(rule)),
+                Action::Include | Action::Exclude if filter.holds(rule) => {
+                    filter.rules.push(Compiled::of(rule));
+                }
+                _ => {}
             }
         }
         Ok(filter)
@@ -143,7 +171,7 @@ impl Filter {
                 let why = format!("names the file {} itself, which is not supported", show(&nested.pattern));
                 return Err(Error::new(ErrorKind::Usage, why).within(shown()));
             }
-            let ours = rules.iter().filter(|rule| rule.side == RuleSide::Both || rule.side == self.side);
+            let ours = rules.iter().filter(|rule| self.holds(rule));
             let rules: Vec<_> = ours.map(Compiled::of).collect();
             level.rules.push(Local { rules, cleared });
         }
@@ -168,7 +196,7 @@ impl Filter {
     pub fn takes(&self, path: &[u8], is_directory: bool) -> bool {
         let mut decisions = self.rules.iter().filter_map(|rule| match rule {
             Compiled::Merged(index) => self.merged(*index, path, is_directory),
-            rule => decision(rule, path, path, is_directory),
+            rule => self.decision(rule, path, path, is_directory),
         });
         decisions.next().unwrap_or(true)
     }
@@ -187,7 +215,7 @@ impl Filter {
         for (above, level) in self.levels.iter().rev().enumerate() {
             let local = &level.rules[index];
             let here = path.get(level.base..).unwrap_or_default();
-            let found = local.rules.iter().find_map(|rule| decision(rule, path, here, is_directory));
+            let found = local.rules.iter().find_map(|rule| self.decision(rule, path, here, is_directory));
             if found.is_some() {
                 return found;
             }
@@ -197,13 +225,16 @@ impl Filter {
         }
         None
     }
-}
 
-/// What one rule says of `path`, which is called `here` by the file that the rule stands in.
-fn decision(rule: &Compiled, path: &[u8], here: &[u8], is_directory: bool) -> Option<bool> {
-    let Compiled::Match { pattern, includes, negated, anchored } = rule else { return None };
-    let matches = pattern.matches(if *anchored { here } else { path }, is_directory);
-    (matches != *negated).then_some(*includes)
+    /// What one rule says of `path`, which is called `here` by the file that the rule stands in.
+    fn decision(&self, rule: &Compiled, path: &[u8], here: &[u8], is_directory: bool) -> Option<bool> {
+        let Compiled::Match { pattern, includes, negated, anchored, perishable } = rule else { return None };
+        if self.going && *perishable {
+            return None;
+        }
+        let matches = pattern.matches(if *anchored { here } else { path }, is_directory);
+        (matches != *negated).then_some(*includes)
+    }
 }
 
 /// What a list of names means: names beneath a source's root, as `--files-from` has them. `by_nul` if a NUL byte ends

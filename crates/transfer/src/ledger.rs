@@ -31,6 +31,7 @@ pub struct Ledger {
     files_skipped: AtomicU64,
     files_failed: AtomicU64,
     files_refreshed: AtomicU64,
+    deleted: AtomicU64,
     bytes_unfinished: AtomicU64,
     bytes_listed: AtomicU64,
     bytes_skipped: AtomicU64,
@@ -117,6 +118,16 @@ impl Ledger {
     /// How many did.
     pub fn files_refreshed(&self) -> u64 {
         self.files_refreshed.load(Relaxed)
+    }
+
+    /// So much was removed at the destination, or moved away from it.
+    pub fn deleted(&self, entries: u64) {
+        self.deleted.store(entries, Relaxed);
+    }
+
+    /// How much was.
+    pub fn entries_deleted(&self) -> u64 {
+        self.deleted.load(Relaxed)
     }
 
     /// Takes over how many another end saw (third-party transfers).

@@ -23,6 +23,7 @@
 //!
 //! store       Source, Sink and what they answer with · file_source, file_sink, abandoned
 //! record_log  RecordLog · journal: Journal · catalogue: Catalogues
+//! mirror      Mirror: what a destination removes
 //! pipeline    write_path, pool, staging, work, proof: what downloads and uploads share with transfers
 //! sys         clock: Instant · confined: Root · processors: CpuTime · memory
 //!
@@ -52,6 +53,8 @@
 //!     selection: Default::default(),
 //!     taking: Default::default(),
 //!     plan: None,
+//!     deletion: None,
+//!     moving: false,
 //!     pace: Pace::new(std::time::Duration::from_millis(100)),
 //!     run: random_run(),
 //!     stall: STALL,
@@ -115,6 +118,8 @@ pub mod record_log;
 pub mod catalogue;
 pub mod journal;
 pub mod ledger;
+
+pub mod mirror;
 
 // What moves it.
 pub mod pipeline;

@@ -49,6 +49,22 @@ pub enum Verdict {
     Would(PlannedChange),
 }
 
+/// Most directories that are told of in one message.
+pub const TOLD_DIRECTORIES: usize = 4096;
+
+/// Names that a directory of the source holds, whether they were offered or not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DirectoryNames {
+    /// Its path at the destination; empty for the destination's directory itself.
+    pub directory: Vec<u8>,
+    /// Whether it was named as a source.
+    pub is_root: bool,
+    /// The names in ascending order, a NUL byte behind each, after those of earlier messages.
+    pub names: Vec<u8>,
+    /// Whether these are the last.
+    pub is_whole: bool,
+}
+
 /// How a file ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Outcome {

@@ -99,6 +99,44 @@ impl Selection {
     }
 }
 
+/// What a destination removes once everything has arrived: what the source does not have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Deletion {
+    /// The filter rules of the copy: what they exclude stays.
+    #[serde(deserialize_with = "at_most::<MAX_RULES, _, _>")]
+    pub rules: Vec<Rule>,
+    /// Whether it does not, unless a rule is for the receiver alone.
+    pub excluded: bool,
+    /// How much is removed at the most; said, it also allows what is refused as an accident otherwise.
+    pub most: Option<u64>,
+    /// Where files are moved that would be removed: a path from the destination's directory, or from the root.
+    pub backup: Option<Vec<u8>>,
+}
+
+impl Deletion {
+    /// Its rules, ready to be asked what may be removed.
+    pub fn filter(&self) -> Result<Filter> {
+        match self.excluded {
+            true => Filter::of_destination_alone(&self.rules),
+            false => Filter::new(&self.rules, RuleSide::Destination),
+        }
+    }
+
+    /// What it takes in memory.
+    pub fn memory(&self) -> usize {
+        self.as_selection().memory() + self.backup.as_ref().map_or(0, Vec::len)
+    }
+
+    /// Refuses what is more than one message may hold.
+    pub fn check_size(&self) -> Result<()> {
+        self.as_selection().check_size()
+    }
+
+    fn as_selection(&self) -> Selection {
+        Selection { rules: self.rules.clone(), ..Selection::default() }
+    }
+}
+
 /// What a destination takes of what is offered; all of it by default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Taking {

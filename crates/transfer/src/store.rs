@@ -19,6 +19,7 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, Kind, Timestamp};
+use crate::offer::DirectoryNames;
 use crate::path::RelPath;
 use crate::spec::SourceRoot;
 
@@ -61,8 +62,26 @@ pub trait Source: Send + Sync {
         Vec::new()
     }
 
+    /// Tells of all names in each directory that is compared, whether they are offered or not, each directory behind
+    /// the one that holds it, until `told` answers `false`.
+    fn names(&self, told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
+        let _ = told;
+        Err(Error::protocol("the source has no names to tell"))
+    }
+
     /// Opens `range` of a listed file for one worker.
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>>;
+
+    /// Whether files are removed once they have arrived.
+    fn is_moved(&self) -> bool {
+        false
+    }
+
+    /// Removes a listed file, unless it has changed since or is reached by a link.
+    fn remove(&self, file: &Listed) -> Result<()> {
+        let _ = file;
+        Err(Error::protocol("only files are removed"))
+    }
 
     /// Whether the read stage exists (memory has none).
     fn has_read_stage(&self) -> bool {
@@ -157,6 +176,12 @@ pub trait Sink: Send + Sync {
     /// Sets mode and times of what bears the entry's name: of a directory once nothing more is put into
     /// it, of a file whose content was right already.
     fn refresh(&self, entry: &Entry) -> Result<()>;
+
+    /// Makes a file durable that was there.
+    fn settle(&self, entry: &Entry) -> Result<()> {
+        let _ = entry;
+        Ok(())
+    }
 
     /// Removes what only an unfinished transfer needs.
     fn clean_up(&self);

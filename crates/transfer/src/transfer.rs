@@ -412,6 +412,8 @@ mod tests {
             terms: Terms::default(),
             selection: Default::default(),
             taking: Default::default(),
+            deletion: None,
+            moving: false,
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: STALL,

@@ -16,6 +16,7 @@ use crate::caller::Caller;
 use crate::drive::Job;
 use crate::ends::Ends;
 use crate::filters::FilterArgs;
+use crate::mirror::MirrorArgs;
 use crate::output::{OutputArgs, finish};
 use crate::place::Paths;
 use crate::route::RouteArgs;
@@ -28,7 +29,8 @@ use crate::ssh::SshArgs;
 /// Each side is a local path, an endpoint's address with a path (tg://TICKET@host:port/path), or a
 /// remembered endpoint's name with a path (name:/path). `copy dir DST/` puts the tree at DST/dir,
 /// `copy dir/ DST/` its contents at DST/. A single file is given DST as its name unless DST is a
-/// directory or ends in a slash. What is already there and verified is skipped; nothing is deleted.
+/// directory or ends in a slash. What is already there and verified is skipped; nothing is deleted, unless
+/// --delete asks for it.
 ///
 /// With s3://bucket/prefix/ or https://host/directory/ as DST it does what `tidegate put` does, and with sources that
 /// are https://, s3://, gs:// or ftp:// and a directory as DST what `tidegate get` does.
@@ -48,6 +50,8 @@ pub struct CopyArgs {
     links: LinkArgs,
     #[command(flatten)]
     filters: FilterArgs,
+    #[command(flatten)]
+    mirror: MirrorArgs,
     /// How long a data stream may deliver nothing before it is replaced, and everything stand still before that is
     /// said
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = stall_timeout, hide_short_help = true)]
@@ -73,12 +77,15 @@ pub fn run(args: &CopyArgs, caller: &Caller, verbose: bool) -> anyhow::Result<Ex
         terms.purpose = Purpose::Plan;
     }
     let selection = args.filters.selection()?;
+    let deletion = args.mirror.deletion(&selection)?;
+    let moving = args.mirror.moving(&mut terms)?;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
     let key = ends.key(&terms, control);
     let mut setup = args.route.setup(terms, args.route.pace()?, caller.interrupt())?;
     setup.stall = args.stall_timeout;
-    (setup.selection, setup.taking) = (selection, args.filters.taking());
+    (setup.selection, setup.taking, setup.deletion) = (selection, args.filters.taking(), deletion);
+    setup.moving = moving;
     if args.dry_run {
         let shown = Shown { json: args.output.json, quiet: args.output.quiet, same: verbose };
         let listing = Listing::new(shown, caller.clone(), setup.interrupt.clone());

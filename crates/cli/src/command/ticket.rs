@@ -31,6 +31,9 @@ pub struct TicketArgs {
     /// Allow putting only
     #[arg(long)]
     write_only: bool,
+    /// Allow removing what is there, too, as copy --delete and --move do
+    #[arg(long)]
+    delete: bool,
     /// How long it holds, as in 24h
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     expires: Option<Duration>,
@@ -52,8 +55,8 @@ pub fn run(args: &TicketArgs) -> anyhow::Result<ExitCode> {
         RelPath::new(&path[..])
             .map_err(|error| usage(format!("--path is beneath the endpoint's root: {error}")))?;
     }
-    let claims =
-        Claims { read: !args.write_only, write: !args.read_only, path: path.clone(), expires, once: None };
+    let (read, write, delete) = (!args.write_only, !args.read_only, args.delete);
+    let claims = Claims { read, write, path: path.clone(), expires, once: None, delete };
     let ticket = Some(ticket_from_state(&args.trust.state.path()?, &claims)?);
     let Place { host, port } = args.place.clone();
     let address = Address { ticket, host, port: port.unwrap_or(DEFAULT_PORT), path };

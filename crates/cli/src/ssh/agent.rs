@@ -90,7 +90,7 @@ fn begin(asked: &Asked, trust: &TrustArgs) -> Result<(Arc<Endpoint>, Ready)> {
     let endpoint = listen(asked, trust)?;
     let ready = Ready {
         program: env!("CARGO_PKG_VERSION").to_owned(),
-        endpoint: endpoint.address(&Claims::FULL)?.to_string(),
+        endpoint: endpoint.address(&Claims::OWNER)?.to_string(),
         host: session_ends().map(|(_, ours)| ours.to_string()),
         home: Bytes(home.as_os_str().as_bytes().to_vec()),
         destination,

@@ -226,7 +226,14 @@ impl Attempt<'_> {
         let (optimizer, streams_mean) = self.decided();
         Summary {
             status,
-            files: Files { total: known.all.0, ok: 0, failed: 0, skipped: known.before.0, refreshed: 0 },
+            files: Files {
+                total: known.all.0,
+                ok: 0,
+                failed: 0,
+                skipped: known.before.0,
+                refreshed: 0,
+                deleted: 0,
+            },
             bytes,
             duration_ms: time.as_millis() as u64,
             goodput_bps: BitRate::over(ByteCount(bytes), time).0,

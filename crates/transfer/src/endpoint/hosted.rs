@@ -11,7 +11,7 @@ use tidegate_control::ByteCount;
 use crate::catalogue::Catalogues;
 use crate::counters::Totals;
 use crate::endpoint::report::Report;
-use crate::endpoint::rights::{may_read, may_use, may_write};
+use crate::endpoint::rights::{may_delete, may_move, may_read, may_use, may_write};
 use crate::endpoint::turns::Candidate;
 use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
@@ -19,10 +19,12 @@ use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::mirror::Mirror;
+use crate::mirror::backup::Backup;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::quota::{Share, remember};
-use crate::selection::{Selection, Taking};
+use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
@@ -39,7 +41,8 @@ use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::message::{
-    DETAIL_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE,
+    DELETION_SINCE, DETAIL_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE,
+    SHORT_EPOCHS_SINCE, TELL_SINCE,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
@@ -156,6 +159,7 @@ fn answer(
     let mut run = None;
     let mut roots = Vec::new();
     let (mut selection, mut taking) = (Selection::default(), Taking::default());
+    let (mut deletion, mut moving) = (None, false);
     let request = loop {
         match inbox.receive_within(IDLE)? {
             Some(Message::Run { id, stall_ms }) if *version >= RUN_SINCE && run.is_none() => {
@@ -166,6 +170,10 @@ fn answer(
                 selection = said;
             }
             Some(Message::Taking(said)) if *version >= SELECTION_SINCE => taking = said,
+            Some(Message::Deletion(said)) if *version >= DELETION_SINCE && deletion.is_none() => {
+                deletion = Some(said);
+            }
+            Some(Message::Moving) if *version >= DELETION_SINCE => moving = true,
             Some(Message::Request(request)) => break request,
             Some(_) => return Err(Error::protocol("a session begins with a request")),
             None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
@@ -173,20 +181,30 @@ fn answer(
     };
     *report = Report::of(&request, caller.name(endpoint));
     let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
-    let said = request.memory() + SourceRoot::memory(&roots) + selection.memory();
+    let said = request.memory()
+        + SourceRoot::memory(&roots)
+        + selection.memory()
+        + deletion.as_ref().map_or(0, Deletion::memory);
     // What it named is there as long as its session.
     let _named = remember(&account.share.metadata, said)?;
     match request {
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
             may_use(claims, &path)?;
-            outbox.send(&Message::Ticket(endpoint.issue_one_time(&path, caller.session)?));
+            if deletion.is_some() {
+                may_delete(endpoint, claims)?;
+            }
+            let ticket = endpoint.issue_one_time(&path, deletion.is_some(), caller.session)?;
+            outbox.send(&Message::Ticket(ticket));
             // Stay until the peer has read it.
             let _ = inbox.receive_within(IDLE);
             Ok(())
         }
         Request::Receive { id, sink, terms } => {
             may_write(endpoint, claims)?;
+            if deletion.is_some() {
+                may_delete(endpoint, claims)?;
+            }
             let terms = agree(endpoint, *version, terms)?;
             if terms.compare == Compare::Checksum && !caller.session.learns_hashes {
                 let why = "the ticket allows writing alone, and comparing by checksum would tell what is here: leave --checksum out, or ask for a ticket that allows reading too";
@@ -204,7 +222,13 @@ fn answer(
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let destination = open_sink(endpoint, caller.session, &sink, &id, (&terms, taking, &roots))?;
+            let destination = open_sink(
+                endpoint,
+                caller.session,
+                &sink,
+                &id,
+                (&terms, (taking, deletion.as_ref(), moving), &roots),
+            )?;
             let share = account.share.clone();
             let make = || {
                 let asked = Asked::Anything;
@@ -215,8 +239,10 @@ fn answer(
         }
         Request::Send { source, terms } => {
             may_read(claims)?;
+            may_move(endpoint, claims, &terms, moving)?;
             let terms = agree(endpoint, *version, terms)?;
-            let (source, single) = open_source(endpoint, caller.session, &source, (&terms, selection))?;
+            let how = (&terms, selection, (deletion.is_some(), moving));
+            let (source, single) = open_source(endpoint, caller.session, &source, how)?;
             let mut told = vec![Message::Single(single)];
             if *version >= RUN_SINCE && source.has_read_stage() {
                 told.push(Message::Roots(source.roots()));
@@ -228,8 +254,10 @@ fn answer(
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
+            may_move(endpoint, claims, &terms, moving)?;
             let terms = agree(endpoint, *version, terms)?;
-            let (source_store, single) = open_source(endpoint, caller.session, &source, (&terms, selection))?;
+            let how = (&terms, selection, (deletion.is_some(), moving));
+            let (source_store, single) = open_source(endpoint, caller.session, &source, how)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
                 epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
@@ -243,7 +271,7 @@ fn answer(
                 (outbox, inbox, *version, &ledger),
                 from,
                 &address,
-                (terms, taking),
+                (terms, taking, deletion, moving),
                 (pace, run),
                 &account.share,
             )
@@ -301,7 +329,7 @@ fn open_sink(
     session: &SessionContext,
     spec: &SinkSpec,
     id: &TransferId,
-    (terms, taking, roots): (&Terms, Taking, &[SourceRoot]),
+    (terms, (taking, deletion, moving), roots): (&Terms, (Taking, Option<&Deletion>, bool), &[SourceRoot]),
 ) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination::nowhere(Arc::new(NullSink)));
@@ -317,15 +345,26 @@ fn open_sink(
     };
     let catalogue = endpoint.catalogues.for_purpose(terms.purpose, &absolute);
     let asks_hashes = session.version >= TELL_SINCE && session.learns_hashes;
+    let backup = |typed: &[u8]| {
+        if by_link {
+            let why =
+                "a destination that is reached by a link has no backup directory: name where the link leads";
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        let backup = Backup::open(&endpoint.root, typed, &sink, (sink.base_path(), deletion))?;
+        may_use(&session.claims, backup.path())?;
+        Ok(backup)
+    };
+    let mirror = Mirror::of(&sink, deletion, &session.account.share.metadata, backup)?;
     let sink = Arc::new(sink);
-    Ok(Destination { sink, journal, catalogue, asks_hashes, taking, selection: None })
+    Ok(Destination { sink, journal, catalogue, asks_hashes, taking, selection: None, moving, mirror })
 }
 
 fn open_source(
     endpoint: &Endpoint,
     session: &SessionContext,
     spec: &SourceSpec,
-    (terms, selection): (&Terms, Selection),
+    (terms, selection, (mirrored, moved)): (&Terms, Selection, (bool, bool)),
 ) -> Result<(Box<dyn Source>, bool)> {
     match spec {
         SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
@@ -339,7 +378,9 @@ fn open_source(
                 terms.links,
                 &session.account.share.descriptors,
             )?
-            .selecting(selection)?;
+            .selecting(selection)?
+            .mirrored(mirrored)?
+            .moved(moved)?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))
         }
@@ -380,7 +421,7 @@ fn relay(
     (outbox, inbox, version, ledger): (&Outbox, &Inbox, u16, &Ledger),
     (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
     address: &Address,
-    (terms, taking): (Terms, Taking),
+    (terms, taking, deletion, moving): (Terms, Taking, Option<Deletion>, bool),
     (pace, (run, stall)): (Pace, (RunId, Duration)),
     share: &Share,
 ) -> Result<()> {
@@ -390,6 +431,8 @@ fn relay(
         selection: Selection::default(),
         taking,
         plan: (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox)),
+        deletion,
+        moving,
         pace,
         run,
         stall,
@@ -436,6 +479,9 @@ fn relay(
                 ledger.adopt(totals.clone());
                 if version >= TELL_SINCE && transfer.ledger().files_refreshed() > 0 {
                     outbox.send(&Message::Refreshed(transfer.ledger().files_refreshed()));
+                }
+                if version >= DELETION_SINCE && transfer.ledger().entries_deleted() > 0 {
+                    outbox.send(&Message::Deleted(transfer.ledger().entries_deleted(), None));
                 }
                 outbox.send(&Message::Progress(totals));
                 let seen = seen?;

@@ -3,6 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::RelPath;
+use crate::terms::{Compare, Terms, Verify};
 use crate::wire::ticket::Claims;
 
 /// Whether the ticket allows writing here.
@@ -14,6 +15,32 @@ pub fn may_write(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow writing")),
     }
+}
+
+/// Whether the ticket allows removing what is here.
+pub fn may_delete(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
+    if endpoint.config.read_only {
+        return Err(Error::new(ErrorKind::Denied, "it is read-only"));
+    }
+    match claims.delete {
+        true => Ok(()),
+        false => Err(Error::new(
+            ErrorKind::Denied,
+            "the ticket does not allow deleting: ask for one of `tidegate ticket --delete`",
+        )),
+    }
+}
+
+/// Whether files may be removed here once they have arrived elsewhere, if they are to be moved: their hashes must be held
+/// against each other.
+pub fn may_move(endpoint: &Endpoint, claims: &Claims, terms: &Terms, moving: bool) -> Result<()> {
+    if !moving {
+        return Ok(());
+    }
+    if terms.verify != Verify::Blake3 || terms.compare != Compare::Checksum {
+        return Err(Error::new(ErrorKind::Usage, "files are moved only where their hashes are compared"));
+    }
+    may_delete(endpoint, claims)
 }
 
 /// Whether the ticket allows reading.

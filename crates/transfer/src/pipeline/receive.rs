@@ -16,6 +16,7 @@ use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::manifest::{Entry, FileId, Kind, MAX_SIZE, Timestamp};
+use crate::mirror::Mirror;
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, WINDOW};
 use crate::pipeline::incoming::Incoming;
 use crate::pipeline::intake::receive_frames;
@@ -36,6 +37,7 @@ use crate::wire::message::Message;
 use crate::wire::session::Outbox;
 
 mod continuing;
+mod deleting;
 mod offered;
 mod planning;
 mod preparing;
@@ -78,13 +80,18 @@ pub struct Destination {
     pub taking: Taking,
     /// What was asked of the sender, if that was asked here: nothing else may be offered.
     pub selection: Option<Selection>,
+    /// Whether the sender removes what is durable here, and is told of files that were here.
+    pub moving: bool,
+    /// What becomes of the rest of it once everything is there.
+    pub mirror: Option<Mirror>,
 }
 
 impl Destination {
     /// `sink`, which keeps nothing.
     pub fn nowhere(sink: Arc<dyn Sink>) -> Self {
         let (taking, selection) = (Taking::default(), None);
-        Self { sink, journal: None, catalogue: None, asks_hashes: false, taking, selection }
+        let (journal, catalogue, mirror, moving) = (None, None, None, false);
+        Self { sink, journal, catalogue, asks_hashes: false, taking, selection, moving, mirror }
     }
 }
 
@@ -147,6 +154,9 @@ struct ReceiverState {
     listed: AtomicBool,
     /// Entries that wait to be prepared.
     waiting: AtomicUsize,
+    moving: bool,
+    /// Until it is acted on.
+    mirror: Mutex<Option<Mirror>>,
 }
 
 /// Frames taken from one stream.
@@ -169,7 +179,8 @@ impl Receiver {
         ledger: Arc<Ledger>,
         share: Share,
     ) -> Self {
-        let Destination { sink, journal, catalogue, asks_hashes, taking, selection } = destination;
+        let Destination { sink, journal, catalogue, asks_hashes, taking, selection, moving, mirror } =
+            destination;
         let checked = selection.as_ref().filter(|selection| selection.can_be_checked());
         let filter = checked.and_then(|selection| selection.filter().ok()).unwrap_or_default();
         let may_miss = selection.is_some_and(|selection| selection.may_leave_out_files());
@@ -207,6 +218,8 @@ impl Receiver {
             offered: Mutex::new(Offered::new(&share.metadata)),
             listed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
+            moving,
+            mirror: Mutex::new(mirror),
             share,
             terms,
         });
@@ -289,6 +302,11 @@ impl Receiver {
             Message::Replace(files) => self.intend(Intent::Replace(files))?,
             Message::Keep(files) => self.intend(Intent::Keep(files))?,
             Message::Finish => self.intend(Intent::Finish)?,
+            Message::Names(directories) => {
+                directories.iter().try_for_each(|names| shared.asked.check_directory(&names.directory))?;
+                self.intend(Intent::Names(directories))?;
+            }
+            Message::NamesEnd(error) => self.intend(Intent::NamesEnd(error))?,
             Message::Hashes(hashes) => {
                 for (id, segment, digest) in hashes {
                     let file = shared.files.read().expect("not poisoned").get(&id).map(Arc::clone);

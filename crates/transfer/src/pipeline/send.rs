@@ -33,11 +33,14 @@ use crate::wire::session::Outbox;
 mod comparing;
 mod counting;
 mod listing;
+mod moving;
+mod naming;
 mod planning;
 mod reading;
 mod streaming;
 
 use comparing::Comparison;
+use naming::Naming;
 use planning::Decided;
 
 /// How often one file's damaged bytes are sent again before it is given up.
@@ -141,6 +144,8 @@ struct SenderState {
     /// Threads that there may be besides the pools'.
     threads: Arc<Quota>,
     peer: Peer,
+    /// What may be told of names; none once they have been asked for, and told.
+    naming: Naming,
 }
 
 #[derive(Debug, Default)]
@@ -200,6 +205,7 @@ impl Sender {
             stopped: AtomicBool::new(false),
             threads: Arc::clone(&share.threads),
             peer,
+            naming: Naming::default(),
             terms,
         });
         let most = shared.terms.max_workers;
@@ -317,6 +323,7 @@ impl SenderState {
             self.data_streams.abort();
         }
         self.room.notify_all();
+        self.naming.close();
     }
 
     /// Lets streams' workers read for themselves, or the read pool again.
@@ -365,11 +372,22 @@ impl SenderState {
             Message::Done(files) => {
                 for (id, outcome) in files {
                     self.end(id, |file| match outcome {
-                        Outcome::Committed => self.ledger.done(file.size - file.kept.load(Relaxed)),
+                        Outcome::Committed => {
+                            if self.moves(file) {
+                                self.ledger.done(file.size - file.kept.load(Relaxed));
+                            }
+                        }
                         Outcome::Failed(error) => self.ledger.failed(file.path(), error, true),
                     });
                 }
                 self.finish_if_done();
+            }
+            Message::WantNames(messages) => self.want_names(messages)?,
+            Message::Deleted(entries, error) => {
+                self.ledger.deleted(entries);
+                if let Some(error) = error {
+                    self.ledger.failed(b"", error, false);
+                }
             }
             Message::Finished => {
                 let mut pending = self.pending.lock().expect("not poisoned");
@@ -411,7 +429,19 @@ impl SenderState {
                     file.asked(&[Asked::Offered, Asked::Told], Asked::Wanted)?;
                     pieces.extend(self.wanted(&file, have));
                 }
-                Verdict::Skip => self.end(id, |file| self.ledger.skipped(file.size)),
+                Verdict::Skip => self.end(id, |file| {
+                    if self.stays(file) {
+                        self.ledger.skipped(file.size);
+                    }
+                }),
+                Verdict::Made if self.source.is_moved() => {
+                    file.asked(&[Asked::Told], Asked::Wanted)?;
+                    self.end(id, |file| {
+                        if self.moves(file) {
+                            self.ledger.skipped(file.size);
+                        }
+                    });
+                }
                 Verdict::Made => self.end(id, |file| {
                     self.ledger.skipped(file.size);
                     self.ledger.refreshed();

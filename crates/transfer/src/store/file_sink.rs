@@ -151,7 +151,8 @@ impl FileSink {
         self.work.as_ref().ok_or_else(|| Error::protocol("nothing is to be written"))
     }
 
-    fn base(&self) -> Result<&Root, Errno> {
+    /// The destination's directory, which is not there yet where a copy is only planned.
+    pub fn base(&self) -> Result<&Root, Errno> {
         self.base.as_ref().ok_or(Errno::NOENT)
     }
 
@@ -360,6 +361,16 @@ impl Sink for FileSink {
         let there = there.map_err(failed)?;
         fchmod(&there, permissions(entry)).map_err(failed)?;
         futimens(&there, &times(entry.mtime)).map_err(failed)
+    }
+
+    fn settle(&self, entry: &Entry) -> Result<()> {
+        let place = self.place(entry);
+        let failed = |error| Error::io("make durable", place.as_bytes(), error);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+        let there = self.base().and_then(|base| base.open_beneath(place.as_bytes(), flags, Mode::empty()));
+        fs::fsync(&there.map_err(failed)?).map_err(failed)?;
+        // Its name may be as young as it is.
+        fs::fsync(&*self.directory(place.split().0).map_err(failed)?).map_err(failed)
     }
 
     fn clean_up(&self) {

@@ -4,27 +4,35 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::manifest::{Entry, Kind};
+use crate::offer::DirectoryNames;
+use crate::path::split;
 use crate::quota::{Held, Quota};
 use crate::selection::Selection;
 use crate::spec::SourceRoot;
 use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
-use crate::sys::fs::{Mode, OFlags, fstat};
+use crate::sys::fs::{AtFlags, Mode, OFlags, fstat, unlinkat};
+use crate::sys::identity::fingerprint;
 use crate::terms::Links;
 
+mod names;
 mod reader;
 mod tree;
 mod walk;
 
+use names::Names;
 use reader::{FileReader, changed};
 use tree::Tree;
 use walk::Walk;
+
+pub(crate) use walk::rule_file;
 
 /// Trees and files of the local file system.
 #[derive(Debug)]
@@ -37,6 +45,12 @@ pub struct FileSource {
     /// What of them is offered, its rules compiled.
     selection: Selection,
     filter: Filter,
+    /// Whether the receiver may ask for all names.
+    mirrored: bool,
+    /// Whether files are removed once they have arrived.
+    moved: bool,
+    /// How many entries were listed.
+    listed: AtomicU64,
     _descriptors: Option<Held>,
 }
 
@@ -86,8 +100,9 @@ impl FileSource {
         }
         let mut contents: Vec<usize> = contents.into_values().collect();
         contents.sort_unstable();
-        let (selection, filter) = Default::default();
-        Ok(Self { roots, links, names, contents, selection, filter, _descriptors: descriptors })
+        let (selection, filter, listed) = Default::default();
+        let (mirrored, moved, _descriptors) = (false, false, descriptors);
+        Ok(Self { roots, links, names, contents, selection, filter, mirrored, moved, listed, _descriptors })
     }
 
     /// Offers no more than `selection` of it.
@@ -99,6 +114,34 @@ impl FileSource {
         }
         let filter = selection.filter()?;
         Ok(Self { selection, filter, ..self })
+    }
+
+    /// Tells all names, too, if `mirrored`.
+    pub fn mirrored(self, mirrored: bool) -> Result<Self> {
+        if mirrored && self.selection.listed {
+            let why = "--delete needs whole directories, and --files-from names single files: leave one of them out";
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        Ok(Self { mirrored, ..self })
+    }
+
+    /// Removes files once they have arrived, if `moved`.
+    pub fn moved(self, moved: bool) -> Result<Self> {
+        if let Some(linked) = self.roots.iter().find(|tree| moved && tree.is_linked()) {
+            return Err(linked.is_link());
+        }
+        Ok(Self { moved, ..self })
+    }
+
+    /// What of `file`'s tree is meant by its path.
+    fn inner<'f>(&'f self, file: &'f Listed) -> &'f [u8] {
+        let tree = &self.roots[usize::from(file.root)];
+        let path = file.entry.path.as_bytes();
+        match tree.file() {
+            Some(inner) => inner,
+            None if tree.prefix.is_empty() => path,
+            None => &path[tree.prefix.len() + 1..],
+        }
     }
 
     /// Whether the source is one single file, which a destination may give a new name.
@@ -127,11 +170,7 @@ impl FileSource {
     fn open_file(&self, file: &Listed) -> Result<OwnedFd> {
         let tree = &self.roots[usize::from(file.root)];
         let path = file.entry.path.as_bytes();
-        let inner = match tree.file() {
-            Some(inner) => inner,
-            None if tree.prefix.is_empty() => path,
-            None => &path[tree.prefix.len() + 1..],
-        };
+        let inner = self.inner(file);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let opened = match tree.links(self.links) {
             Links::Follow => tree.open_following(inner, flags),
@@ -151,12 +190,49 @@ impl Source for FileSource {
     }
 
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
+        let mut counted = |found_one: Found| {
+            self.listed.fetch_add(u64::from(matches!(found_one, Found::Entry(_))), Relaxed);
+            found(found_one)
+        };
         for (index, tree) in self.roots.iter().enumerate() {
-            if !Walk::new(self, tree, index as u16, found).run()? {
+            if !Walk::new(self, tree, index as u16, &mut counted).run()? {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    fn names(&self, told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
+        if !self.mirrored {
+            return Err(Error::protocol("names were asked for, and nothing is to be deleted"));
+        }
+        match Names::new(self).run(told)? {
+            Some(names) if names < self.listed.load(Relaxed) => {
+                let why = "the source has fewer names than when it was copied: run the same command again";
+                Err(Error::new(ErrorKind::Changed, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn is_moved(&self) -> bool {
+        self.moved
+    }
+
+    fn remove(&self, file: &Listed) -> Result<()> {
+        let path = file.entry.path.as_bytes();
+        let failed = |error| Error::io("remove", path, error);
+        let Kind::File { fingerprint: listed, .. } = file.entry.kind else {
+            return Err(Error::protocol("only files are removed"));
+        };
+        let (parent, name) = split(self.inner(file));
+        let directory = self.roots[usize::from(file.root)].base.dir(parent).map_err(failed)?;
+        let stat = directory.stat(name).map_err(failed)?;
+        if fingerprint(&stat) != listed {
+            let why = "it has changed since, or is reached by a link";
+            return Err(Error::new(ErrorKind::Changed, why));
+        }
+        unlinkat(&directory, name, AtFlags::empty()).map_err(failed)
     }
 
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>> {

@@ -9,12 +9,13 @@ use rustls::ClientConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::quota::Quota;
-use crate::selection::{Selection, Taking};
+use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Iperf3Test, RunId, SourceRoot};
 use crate::terms::Purpose;
 use crate::wire::handshake::{self, Unopened};
 use crate::wire::message::{
-    IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, VERSIONS,
+    DELETION_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
+    SELECTION_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
@@ -119,6 +120,30 @@ impl Link {
         let what = "--existing, --ignore-existing and --update are understood";
         self.needs(SELECTION_SINCE, what, " or leave them out")?;
         self.outbox.send(&Message::Taking(taking));
+        Ok(())
+    }
+
+    /// Says what the destination is to remove at the end.
+    ///
+    /// # Errors
+    /// It is too old to understand that, or that is more than it is told at once.
+    pub fn name_deletion(&self, deletion: Option<&Deletion>) -> Result<()> {
+        let Some(deletion) = deletion else { return Ok(()) };
+        self.needs(DELETION_SINCE, "--delete is understood", " or leave it out")?;
+        deletion.check_size()?;
+        self.outbox.send(&Message::Deletion(deletion.clone()));
+        Ok(())
+    }
+
+    /// Says that what has arrived is removed at the source.
+    ///
+    /// # Errors
+    /// It is too old to understand that.
+    pub fn name_moving(&self, moving: bool) -> Result<()> {
+        if moving {
+            self.needs(DELETION_SINCE, "--move is understood", " or leave it out")?;
+            self.outbox.send(&Message::Moving);
+        }
         Ok(())
     }
 

@@ -101,6 +101,7 @@ impl Environment for RelayedTransfer {
                 return Err(Error::new(ErrorKind::Interrupted, why));
             }
             match self.link.inbox.receive_within(tick)? {
+                Some(Message::Deleted(entries, _)) => self.ledger.deleted(entries),
                 Some(Message::Refreshed(files)) => self.ledger.adopt_refreshed(files),
                 Some(Message::Progress(totals)) => self.ledger.adopt(totals),
                 Some(Message::Planned(planned)) => match &self.hearing {

@@ -14,12 +14,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Side, StreamKeeper};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
+use crate::mirror::Mirror;
+use crate::mirror::backup::Backup;
 use crate::pipeline::data_streams::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::plan::PlanListener;
 use crate::quota::{Quota, Share};
-use crate::selection::{Selection, Taking};
+use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
 use crate::store::Source;
 use crate::store::file_sink::FileSink;
@@ -80,6 +82,10 @@ pub struct Setup {
     pub taking: Taking,
     /// Who hears what would be done, if that is only to be said.
     pub plan: Option<PlanListener>,
+    /// What the destination removes at the end, if it is to be a mirror.
+    pub deletion: Option<Deletion>,
+    /// Whether files are removed at the source once they have arrived.
+    pub moving: bool,
     /// How it is driven.
     pub pace: Pace,
     /// Names the run, for all its tries.
@@ -115,7 +121,10 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
     let nonsense = |why: &str| Err(Error::new(ErrorKind::Usage, why));
     match (from, to) {
         (From::Local(paths), To::Endpoint(address)) => {
-            let source = FileSource::local(paths, setup.terms.links)?.selecting(setup.selection.clone())?;
+            let source = FileSource::local(paths, setup.terms.links)?
+                .selecting(setup.selection.clone())?
+                .mirrored(setup.deletion.is_some())?
+                .moved(setup.moving)?;
             let single = source.is_single_file();
             let identity = local_identity(paths)?;
             let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
@@ -161,6 +170,8 @@ pub fn push(
     let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
     link.name_run(setup.run, setup.stall);
     link.name_taking(setup.taking)?;
+    link.name_deletion(setup.deletion.as_ref())?;
+    link.name_moving(setup.moving)?;
     link.name_roots(source.roots());
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, way, .. } = link;
@@ -186,6 +197,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let link = setup.link(address)?;
     link.name_run(setup.run, setup.stall);
     link.name_selection(&setup.selection)?;
+    link.name_deletion(setup.deletion.as_ref())?;
+    link.name_moving(setup.moving)?;
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
     let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
@@ -217,8 +230,26 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let asked = Asked::of(paths, local.takes_name);
             let asks_hashes = version >= TELL_SINCE;
             let (taking, selection) = (setup.taking, Some(setup.selection.clone()));
+            // The user named it and is trusted.
+            let backup = |typed: &[u8]| {
+                let root = Root::open(b"/").map_err(|error| Error::io("open", b"/", error))?;
+                Backup::open(&root, typed, &sink, (&local.absolute, setup.deletion.as_ref()))
+            };
+            let mirror = Mirror::of(&sink, setup.deletion.as_ref(), &setup.share.metadata, backup)?;
             let sink = Arc::new(sink);
-            (asked, Destination { sink, journal, catalogue, asks_hashes, taking, selection })
+            (
+                asked,
+                Destination {
+                    sink,
+                    journal,
+                    catalogue,
+                    asks_hashes,
+                    taking,
+                    selection,
+                    moving: setup.moving,
+                    mirror,
+                },
+            )
         }
     };
     let (ledger, terms) = (Arc::new(Ledger::of_plan(setup.plan.clone())), setup.terms.clone());
@@ -236,12 +267,15 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
     let issued = setup.link(to)?;
+    issued.name_deletion(setup.deletion.as_ref())?;
     let ticket = one_time_ticket(&issued, Request::OneTimeTicket { path: to.path.clone() })?;
     let destination = Address { ticket: Some(ticket), ..to.clone() };
     let link = setup.link(from)?;
     link.name_run(setup.run, setup.stall);
     link.name_selection(&setup.selection)?;
     link.name_taking(setup.taking)?;
+    link.name_deletion(setup.deletion.as_ref())?;
+    link.name_moving(setup.moving)?;
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;

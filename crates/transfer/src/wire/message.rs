@@ -14,10 +14,10 @@ use crate::counters::{CounterDetail, Counters, Totals};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
-use crate::offer::{Again, OFFER_ENTRIES, Outcome, Verdict};
+use crate::offer::{Again, DirectoryNames, OFFER_ENTRIES, Outcome, TOLD_DIRECTORIES, Verdict};
 use crate::path::{MAX_PATH, MAX_PIECE};
 use crate::plan::Planned;
-use crate::selection::{Selection, Taking};
+use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::terms::{Purpose, Terms};
 use crate::wire::stepped::{StepDetail, Stepped};
@@ -60,6 +60,8 @@ const LONG_PATHS_SINCE: u16 = 10;
 pub(crate) fn longest_path(version: u16) -> usize {
     if version >= LONG_PATHS_SINCE { MAX_PATH } else { MAX_PIECE }
 }
+/// The version since which a receiver can be told to remove what the source does not have, and a sender what arrived.
+pub const DELETION_SINCE: u16 = 10;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -299,6 +301,20 @@ pub enum Message {
     Planned(#[serde(deserialize_with = "at_most::<OFFER_ENTRIES, _, _>")] Vec<Planned>),
     /// Third party, initiator to sender: so many more of these were heard; since version 10.
     Heard(u32),
+    /// Initiator or sender, ahead of its request: what the destination is to remove at the end, so that the sender will
+    /// be asked for all names; since version 10.
+    Deletion(Deletion),
+    /// Initiator or sender, ahead of its request: the sender removes each file that is safe at the receiver, which says
+    /// `Made` of those that were there once they are durable; since version 10.
+    Moving,
+    /// Receiver, behind `Finish`: so many more messages of names may come; since version 10.
+    WantNames(u32),
+    /// Sender: what directories hold, each behind the one that holds it; since version 10.
+    Names(#[serde(deserialize_with = "at_most::<TOLD_DIRECTORIES, _, _>")] Vec<DirectoryNames>),
+    /// Sender: these were all names, or why they cannot be told; since version 10.
+    NamesEnd(Option<Error>),
+    /// Receiver, and the sender to a third party: so much was removed, and why no more; since version 10.
+    Deleted(u64, Option<Error>),
 }
 
 /// Encodes `message` with its length prefix.

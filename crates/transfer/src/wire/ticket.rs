@@ -37,11 +37,23 @@ pub struct Claims {
     pub expires: Option<u64>,
     /// Set on a ticket that holds only once.
     pub once: Option<[u8; 16]>,
+    /// Whether what is there may be removed. A byte behind the others, so that tickets without it are what they were
+    /// before there was such a right.
+    #[serde(skip)]
+    pub delete: bool,
 }
 
+/// What follows claims that allow deleting.
+const DELETE: &[u8] = &[1];
+
 impl Claims {
-    /// Everything beneath the root, for ever.
-    pub const FULL: Self = Self { read: true, write: true, path: Vec::new(), expires: None, once: None };
+    /// Reading and writing of everything beneath the root, for ever.
+    pub const FULL: Self =
+        Self { read: true, write: true, path: Vec::new(), expires: None, once: None, delete: false };
+
+    /// The same, and deleting: for who has the rights of the host's user anyway.
+    pub const OWNER: Self =
+        Self { read: true, write: true, path: Vec::new(), expires: None, once: None, delete: true };
 
     /// Whether `path` lies beneath the claimed one.
     pub fn covers(&self, path: &[u8]) -> bool {
@@ -67,13 +79,18 @@ impl Claims {
 
     /// The bytes that the key is made from and that the peer shows.
     pub fn encode(&self) -> Vec<u8> {
-        postcard::to_stdvec(self).expect("claims are plain data")
+        let mut bytes = postcard::to_stdvec(self).expect("claims are plain data");
+        bytes.extend_from_slice(if self.delete { DELETE } else { &[] });
+        bytes
     }
 
     /// Reads what [`encode`](Self::encode) wrote.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
-        postcard::from_bytes(bytes)
-            .map_err(|_| Error::new(ErrorKind::Authentication, "the ticket's claims cannot be read"))
+        match postcard::take_from_bytes::<Self>(bytes) {
+            Ok((claims, [])) => Ok(claims),
+            Ok((claims, DELETE)) => Ok(Self { delete: true, ..claims }),
+            _ => Err(Error::new(ErrorKind::Authentication, "the ticket's claims cannot be read")),
+        }
     }
 }
 
@@ -344,6 +361,20 @@ mod tests {
         let secret = [7; 32];
         let narrow = Claims { write: false, ..Claims::FULL }.encode();
         assert_ne!(derive_key(&secret, &narrow), derive_key(&secret, &Claims::FULL.encode()));
+    }
+
+    #[test]
+    fn a_ticket_of_before_there_was_a_right_to_delete_is_what_it_was() {
+        // As version 9 wrote it: read, write, an empty path, no end, not once.
+        let old = [1, 1, 0, 0, 0];
+        assert_eq!((Claims::decode(&old), Claims::FULL.encode()), (Ok(Claims::FULL), old.to_vec()));
+        let owner = Claims::OWNER.encode();
+        assert_eq!(Claims::decode(&owner), Ok(Claims::OWNER));
+        // Adding the byte, or another one, makes another key.
+        assert_ne!(derive_key(&[7; 32], &owner), derive_key(&[7; 32], &old));
+        for more in [&[0][..], &[2], &[1, 1]] {
+            assert!(Claims::decode(&[&old[..], more].concat()).is_err(), "{more:?}");
+        }
     }
 
     #[test]

@@ -83,6 +83,8 @@ impl Fixture {
             selection: Default::default(),
             taking: Default::default(),
             plan: None,
+            deletion: None,
+            moving: false,
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: self.stall,

@@ -81,6 +81,27 @@ impl Asked {
     }
 }
 
+impl Asked {
+    /// Refuses a directory that is compared although nobody asked for what lies in it.
+    pub fn check_directory(&self, directory: &[u8]) -> Result<()> {
+        let was_asked = match self {
+            Self::Anything => true,
+            Self::OneFile => false,
+            Self::Beneath(names) => names.iter().any(|name| lies_beneath(directory, name)),
+        };
+        match was_asked {
+            true => Ok(()),
+            false => {
+                let why = format!(
+                    "the other end told names of {}, which was not asked for: nothing is deleted",
+                    show(directory)
+                );
+                Err(Error::new(ErrorKind::UnsafeName, why))
+            }
+        }
+    }
+}
+
 fn lies_beneath(path: &[u8], name: &[u8]) -> bool {
     path.strip_prefix(name).is_some_and(|rest| rest.first().is_none_or(|&b| b == b'/'))
 }

@@ -114,7 +114,7 @@ impl ReceiverState {
                     put(id, file.entry, verdict)?;
                 }
             }
-            Intent::Finish => {}
+            Intent::Finish | Intent::Names(_) | Intent::NamesEnd(_) => {}
         }
         Ok(())
     }

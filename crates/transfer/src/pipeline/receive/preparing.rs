@@ -12,7 +12,7 @@ use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId, Kind, Timestamp};
-use crate::offer::Verdict;
+use crate::offer::{DirectoryNames, Verdict};
 use crate::path::RelPath;
 use crate::pipeline::incoming::Incoming;
 use crate::pipeline::write_path::{WriteHandler, segments_left};
@@ -32,6 +32,8 @@ pub(super) enum Intent {
     /// The sender could not read a file that was to be compared.
     Abandon(FileId, Error),
     Finish,
+    Names(Vec<DirectoryNames>),
+    NamesEnd(Option<Error>),
 }
 
 impl Intent {
@@ -42,7 +44,13 @@ impl Intent {
             Self::Replace(files) => size_of_val(&files[..]),
             Self::Keep(files) => size_of_val(&files[..]),
             Self::Abandon(_, error) => error.message.len(),
-            Self::Finish => 0,
+            Self::Names(directories) => {
+                let each = |names: &DirectoryNames| {
+                    size_of::<DirectoryNames>() + names.directory.len() + names.names.len()
+                };
+                directories.iter().map(each).sum()
+            }
+            Self::Finish | Self::NamesEnd(_) => 0,
         }
     }
 
@@ -52,7 +60,7 @@ impl Intent {
             Self::Offer(_, entries) => entries.len(),
             Self::Replace(files) => files.len(),
             Self::Keep(files) => files.len(),
-            Self::Abandon(..) | Self::Finish => 0,
+            Self::Abandon(..) | Self::Finish | Self::Names(_) | Self::NamesEnd(_) => 0,
         };
         entries.max(1)
     }
@@ -105,7 +113,13 @@ impl ReceiverState {
                 }
                 Intent::Keep(files) => self.keep(&files),
                 Intent::Abandon(id, error) => self.abandon(id, error),
-                Intent::Finish => self.end_with(self.finish()),
+                Intent::Finish => self.finish_after(self.check_finish().map(|()| self.wants_names())),
+                Intent::Names(directories) => {
+                    if let Err(error) = self.compare_names(&directories) {
+                        self.fail(error);
+                    }
+                }
+                Intent::NamesEnd(error) => self.finish_after(self.delete(error).map(|()| false)),
             }
         }
     }
@@ -341,6 +355,14 @@ impl ReceiverState {
                         Ok(()) => self.remember(&file.entry, *root),
                         Err(error) => tracing::warn!("{error}"),
                     }
+                    if self.moving {
+                        let verdict = self
+                            .path
+                            .sink
+                            .settle(&file.entry)
+                            .map_or_else(Verdict::Failed, |()| Verdict::Made);
+                        self.outbox.send(&Message::Verdicts { first: *id, verdicts: vec![verdict] });
+                    }
                 }
             }
         }
@@ -398,9 +420,17 @@ impl ReceiverState {
         }
     }
 
-    /// Directories last: putting files into them has changed their times.
+    /// Ends the transfer, unless the sender is to tell names first or something speaks against it.
+    fn finish_after(&self, wants_names: Result<bool>) {
+        match wants_names {
+            Ok(true) => {}
+            Ok(false) => self.end_with(self.finish()),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Directories last: putting files into them, and removing others, has changed their times.
     fn finish(&self) -> Result<()> {
-        self.check_finish()?;
         let Some(journal) = self.path.journal() else { return Ok(()) };
         journal.lock().expect("not poisoned").directories(|entry| {
             if let Err(error) = self.path.sink.refresh(&entry) {

@@ -61,6 +61,11 @@ impl SenderState {
                 file.told();
                 self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
             }
+            // It is removed once the receiver has made its own durable.
+            Ok(ours) if theirs == Some(ours) && self.source.is_moved() => {
+                file.told();
+                self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
+            }
             Ok(ours) if theirs == Some(ours) => self.end(file.id, |file| {
                 self.outbox.send(&Message::Keep(vec![(file.id, ours)]));
                 self.ledger.skipped(file.size);

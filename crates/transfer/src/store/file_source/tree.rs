@@ -24,6 +24,8 @@ pub(super) struct Tree {
     place: Place,
     /// The argument as typed, without trailing slashes.
     named: Vec<u8>,
+    /// Whether a link led to it.
+    linked: bool,
 }
 
 /// What of a tree's base is meant.
@@ -48,14 +50,14 @@ impl Tree {
             Some(slash) => (&real[..slash], &real[slash + 1..]),
             None => (&b"."[..], &real[..]),
         };
-        let named = trimmed.to_vec();
+        let (named, linked) = (trimmed.to_vec(), confined::is_link(trimmed));
         if FileType::from_raw_mode(stat.st_mode).is_dir() {
             let prefix = if contents || is_dots(trimmed) { Vec::new() } else { last_name(trimmed, name) };
             let base = Root::open(&real).map_err(failed)?;
-            return Ok(Self { base, prefix, place: Place::Directory, named });
+            return Ok(Self { base, prefix, place: Place::Directory, named, linked });
         }
         let base = Root::open(parent).map_err(failed)?;
-        Ok(Self { base, prefix: last_name(trimmed, name), place: Place::File(name.to_vec()), named })
+        Ok(Self { base, prefix: last_name(trimmed, name), place: Place::File(name.to_vec()), named, linked })
     }
 
     /// What a peer named.
@@ -67,7 +69,7 @@ impl Tree {
             true => Vec::new(),
             false => RelPath::new(trimmed)?.split().1.to_vec(),
         };
-        let Reached { base, rest, .. } = scope.reach(trimmed)?;
+        let Reached { base, rest, by_link: linked } = scope.reach(trimmed)?;
         let base = match rest.is_empty() {
             true => base,
             false => {
@@ -76,13 +78,13 @@ impl Tree {
                 let stat = parent.stat(last).map_err(failed)?;
                 if !FileType::from_raw_mode(stat.st_mode).is_dir() {
                     let place = Place::File(last.to_vec());
-                    return Ok(Self { base: parent, place, prefix: name, named });
+                    return Ok(Self { base: parent, place, prefix: name, named, linked });
                 }
                 parent.dir(last).map_err(failed)?
             }
         };
         let prefix = if contents { Vec::new() } else { name };
-        Ok(Self { base, prefix, place: Place::Directory, named })
+        Ok(Self { base, prefix, place: Place::Directory, named, linked })
     }
 
     /// The one file's name in the base; `None` for a directory.
@@ -124,6 +126,18 @@ impl Tree {
     /// What it is called at the destination; `None` for a directory's contents.
     pub(super) fn name(&self) -> Option<&[u8]> {
         (self.file().is_some() || !self.prefix.is_empty()).then_some(&self.prefix[..])
+    }
+
+    /// Whether a link led to it.
+    pub(super) fn is_linked(&self) -> bool {
+        self.linked
+    }
+
+    /// Why it cannot be moved away.
+    pub(super) fn is_link(&self) -> Error {
+        let named = show(&self.named);
+        let why = format!("{named} is a link, and --move would remove what it leads to: name that");
+        Error::new(ErrorKind::Usage, why)
     }
 
     /// Device and inode of the directory.

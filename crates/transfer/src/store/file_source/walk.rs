@@ -20,7 +20,7 @@ use crate::terms::Links;
 use crate::text::show;
 
 /// Deepest directory nesting walked into.
-const MAX_DEPTH: usize = 1000;
+pub(super) const MAX_DEPTH: usize = 1000;
 
 /// A walk through one of a source's trees.
 pub(super) struct Walk<'w> {
@@ -419,7 +419,7 @@ fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The content of the file of rules that is called `name` in `dir`; `None` if it is not there, or is no file.
-fn rule_file(path: &[u8], dir: &Root, name: &[u8]) -> Result<Option<Vec<u8>>> {
+pub(crate) fn rule_file(path: &[u8], dir: &Root, name: &[u8]) -> Result<Option<Vec<u8>>> {
     let failed = |error| Error::io("read the filter rules in", &[path, b"/", name].concat(), error);
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = match openat(dir, name, flags, Mode::empty()) {

@@ -1,0 +1,110 @@
+//! Where files are moved that would be deleted, with their paths kept. They are renamed, never copied.
+
+use rustix::io::Errno;
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filter;
+use crate::path::{RelPath, split};
+use crate::selection::Deletion;
+use crate::store::file_sink::FileSink;
+use crate::sys::confined::Root;
+use crate::sys::fs::{fstat, renameat};
+use crate::text::show;
+
+/// A directory that is made once something is moved there.
+#[derive(Debug)]
+pub struct Backup {
+    root: Root,
+    path: Vec<u8>,
+    typed: Vec<u8>,
+}
+
+impl Backup {
+    /// What `typed` means beneath `root` for the destination of `sink`, whose directory is `destination` there. Nothing is
+    /// made.
+    ///
+    /// # Errors
+    /// It leads out of the root, is on another file system, or lies in the mirror, which it may only if the rules of
+    /// `deletion` exclude it.
+    pub fn open(
+        root: &Root,
+        typed: &[u8],
+        sink: &FileSink,
+        (destination, deletion): (&[u8], Option<&Deletion>),
+    ) -> Result<Self> {
+        let failed = |error| Error::io("use the backup directory", typed, error);
+        let path =
+            place(typed, destination, &deletion.map(Deletion::filter).transpose()?.unwrap_or_default())?;
+        RelPath::new(&path[..])?;
+        let mut existing = &path[..];
+        let there = loop {
+            match root.dir(existing) {
+                Err(Errno::NOENT) if !existing.is_empty() => existing = split(existing).0,
+                found => break found.map_err(failed)?,
+            }
+        };
+        let device = |dir: &Root| fstat(dir).map(|stat| stat.st_dev).map_err(failed);
+        if device(&there)? != device(sink.base().map_err(failed)?)? {
+            return Err(elsewhere(typed));
+        }
+        Ok(Self { root: root.dir(b"").map_err(failed)?, path, typed: typed.to_vec() })
+    }
+
+    /// Its path beneath the root.
+    pub fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Moves what is called by the last name of `path` in `directory` here, where it keeps all of `path`.
+    pub(super) fn keep(&self, directory: &Root, path: &[u8]) -> Result<bool> {
+        let (parent, name) = split(path);
+        let kept = if parent.is_empty() { self.path.clone() } else { [&self.path[..], parent].join(&b'/') };
+        let failed = |error| match error {
+            Errno::XDEV => elsewhere(&self.typed),
+            error => Error::io("move to the backup directory", path, error),
+        };
+        let there = self.root.make_dir(&kept).map_err(failed)?;
+        match renameat(directory, name, &there, name) {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+/// The path beneath the root that `typed` means for a destination whose directory is `destination` there.
+fn place(typed: &[u8], destination: &[u8], filter: &Filter) -> Result<Vec<u8>> {
+    let refuse = |why: &str| {
+        let why = format!("the backup directory {} {why}: name another one", show(typed));
+        Err(Error::new(ErrorKind::Usage, why))
+    };
+    let start = if typed.starts_with(b"/") { &b""[..] } else { destination };
+    let mut names: Vec<&[u8]> = Vec::new();
+    for name in start.split(|&byte| byte == b'/').chain(typed.split(|&byte| byte == b'/')) {
+        match name {
+            b"" | b"." => {}
+            b".." if names.pop().is_none() => return refuse("leads out of what is served"),
+            b".." => {}
+            name => names.push(name),
+        }
+    }
+    let path = names.join(&b'/');
+    let mirror: Vec<&[u8]> =
+        destination.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).collect();
+    let Some(inner) = names.strip_prefix(&mirror[..]) else { return Ok(path) };
+    if inner.is_empty() {
+        return refuse("is the destination itself");
+    }
+    if filter.takes_all_of(&inner.join(&b'/'), true) {
+        return refuse("lies in the destination and is not excluded from the copy");
+    }
+    Ok(path)
+}
+
+fn elsewhere(path: &[u8]) -> Error {
+    let why = format!(
+        "the backup directory {} is on another file system, and files are moved there by renaming: name another one",
+        show(path)
+    );
+    Error::new(ErrorKind::Usage, why)
+}

@@ -1,0 +1,271 @@
+//! Decides what of a destination is to go: compares each directory with the names that the source has in it, both in
+//! ascending order, so that the names of one directory are held at a time and no more.
+
+use std::iter::Peekable;
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filter;
+use crate::offer::DirectoryNames;
+use crate::path::{RelPath, is_reserved};
+use crate::quota::{Held, Quota, remember};
+use crate::store::file_source::rule_file;
+use crate::sys::confined::Root;
+use crate::sys::fs::{Dir, FileType, fstat};
+use crate::text::show;
+
+/// Deepest nesting that is looked into.
+const MAX_DEPTH: usize = 1000;
+
+/// Of more files than this, over half are not removed unless it is said how many may be.
+const FEW: u64 = 100;
+
+/// Something that is at the destination and not at the source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stranger {
+    /// Its path beneath the destination's directory.
+    pub path: Vec<u8>,
+    /// Whether it is a directory, told behind all that is in it.
+    pub is_directory: bool,
+}
+
+/// A comparison under way.
+#[derive(Debug)]
+pub struct Plan {
+    base: Root,
+    filter: Filter,
+    metadata: Arc<Quota>,
+    /// The directories whose rules are in force, the innermost last.
+    entered: Vec<Vec<u8>>,
+    open: Option<Open>,
+    /// Files that are there, and those of them that are to go.
+    files: u64,
+    going: u64,
+    /// A directory that was named, has nothing at the source, and something here that would go.
+    emptied: Option<Vec<u8>>,
+}
+
+/// The directory that is being compared.
+#[derive(Debug)]
+struct Open {
+    path: Vec<u8>,
+    /// What is here and was not passed yet; none if there is no such directory.
+    there: Option<(Root, Peekable<IntoIter<Name>>)>,
+    last: Vec<u8>,
+    is_empty: bool,
+    _held: Option<Held>,
+}
+
+/// A name, and whether it is a directory's.
+type Name = (Vec<u8>, bool);
+
+impl Plan {
+    /// Nothing is compared yet; `filter` says what stays.
+    pub fn new(base: Root, filter: Filter, metadata: &Arc<Quota>) -> Self {
+        Self {
+            base,
+            filter,
+            metadata: Arc::clone(metadata),
+            entered: Vec::new(),
+            open: None,
+            files: 0,
+            going: 0,
+            emptied: None,
+        }
+    }
+
+    /// Compares a directory, or the next part of one, and tells `goes` of what is to go.
+    pub fn compare(
+        &mut self,
+        names: &DirectoryNames,
+        goes: &mut dyn FnMut(Stranger) -> Result<()>,
+    ) -> Result<()> {
+        let mut open = match self.open.take() {
+            Some(open) if open.path == names.directory => open,
+            Some(_) => return Err(Error::protocol("names of another directory before one was whole")),
+            None => self.enter(&names.directory)?,
+        };
+        for name in names.names.split_inclusive(|&byte| byte == 0) {
+            let Some(name) = name.strip_suffix(&[0]).filter(|&name| name > &open.last[..]) else {
+                return Err(Error::protocol("names that are not in ascending order"));
+            };
+            open.is_empty = false;
+            while let Some(stranger) = open.next_before(Some(name)) {
+                self.stranger(&open, stranger, goes)?;
+            }
+            if let Some((_, there)) = &mut open.there
+                && let Some((_, is_directory)) = there.next_if(|(here, _)| here == name)
+            {
+                self.files += u64::from(!is_directory);
+            }
+            open.last = name.to_vec();
+        }
+        if !names.is_whole {
+            self.open = Some(open);
+            return Ok(());
+        }
+        let before = self.going;
+        while let Some(stranger) = open.next_before(None) {
+            self.stranger(&open, stranger, goes)?;
+        }
+        if names.is_root && open.is_empty && self.going > before {
+            self.emptied = Some(open.path);
+        }
+        Ok(())
+    }
+
+    /// Whether what was found may go; `most` is how much may, if that was said.
+    ///
+    /// # Errors
+    /// What would go looks like an accident, or not everything was told.
+    pub fn verdict(&self, most: Option<u64>) -> Result<()> {
+        if self.open.is_some() {
+            return Err(Error::protocol("the source did not tell all names"));
+        }
+        if most.is_some() {
+            return Ok(());
+        }
+        let refuse = |why: String| Err(Error::new(ErrorKind::Denied, why));
+        if let Some(path) = &self.emptied {
+            let what = if path.is_empty() { "the source".into() } else { show(path) };
+            return refuse(format!("{what} is empty; if that is right, say --max-delete N"));
+        }
+        if self.files > FEW && self.going > self.files / 2 {
+            let Self { going, files, .. } = self;
+            return refuse(format!(
+                "{going} of {files} files at the destination would go, over half; if that is right, say --max-delete N"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Opens the directory `path`, which lies in one that was compared before, or in none.
+    fn enter(&mut self, path: &[u8]) -> Result<Open> {
+        while self.entered.last().is_some_and(|last| !lies_in(path, last)) {
+            self.entered.pop();
+            self.filter.leave();
+        }
+        if !path.is_empty() {
+            RelPath::new(path)?;
+        }
+        let failed = |error| Error::io("list", path, error);
+        let (mut there, mut held) = (None, None);
+        match self.base.dir(path) {
+            Ok(dir) => {
+                self.enter_rules(path, &dir)?;
+                let names = names_in(&dir).map_err(failed)?;
+                let memory = names.iter().map(|(name, _)| size_of::<Name>() + name.len()).sum();
+                held = Some(remember(&self.metadata, memory)?);
+                there = Some((dir, names.into_iter().peekable()));
+                self.entered.push(path.to_vec());
+            }
+            // Not made, as asked: there is nothing in it.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
+            Err(error) => return Err(failed(error)),
+        }
+        Ok(Open { path: path.to_vec(), there, last: Vec::new(), is_empty: true, _held: held })
+    }
+
+    fn enter_rules(&mut self, path: &[u8], dir: &Root) -> Result<()> {
+        self.filter.enter(path, |name| rule_file(path, dir, name))
+    }
+
+    fn stranger(
+        &mut self,
+        open: &Open,
+        (name, is_directory): Name,
+        goes: &mut dyn FnMut(Stranger) -> Result<()>,
+    ) -> Result<()> {
+        let Some((dir, _)) = &open.there else { return Ok(()) };
+        let path = inside(&open.path, &name);
+        self.go(dir, &name, path, is_directory, goes, 0).map(|_| ())
+    }
+
+    /// Tells of `name` in `dir` and all that is in it, as far as it is to go; answers with whether all is.
+    fn go(
+        &mut self,
+        dir: &Root,
+        name: &[u8],
+        path: Vec<u8>,
+        is_directory: bool,
+        goes: &mut dyn FnMut(Stranger) -> Result<()>,
+        depth: usize,
+    ) -> Result<bool> {
+        if is_reserved(name) {
+            return Ok(false);
+        }
+        let stays = !self.filter.takes(&path, is_directory);
+        if !is_directory {
+            self.files += 1;
+            if !stays {
+                self.going += 1;
+                goes(Stranger { path, is_directory })?;
+            }
+            return Ok(!stays);
+        }
+        if stays {
+            return Ok(false);
+        }
+        let failed = |error| Error::io("list", &path, error);
+        if depth >= MAX_DEPTH {
+            return Err(Error::new(ErrorKind::Io, format!("{} is nested too deeply", show(&path))));
+        }
+        let inner = dir.dir(name).map_err(failed)?;
+        // What is mounted here is no part of the mirror.
+        if fstat(&inner).map_err(failed)?.st_dev != fstat(dir).map_err(failed)?.st_dev {
+            return Ok(false);
+        }
+        let names = names_in(&inner).map_err(failed)?;
+        self.enter_rules(&path, &inner)?;
+        let mut all = true;
+        for (name, is_directory) in names {
+            self.filter.going(true);
+            all &= self.go(&inner, &name, inside(&path, &name), is_directory, goes, depth + 1)?;
+        }
+        self.filter.leave();
+        self.filter.going(depth > 0);
+        if all {
+            goes(Stranger { path, is_directory })?;
+        }
+        Ok(all)
+    }
+}
+
+impl Open {
+    /// The next name here that comes before `name`, or at all.
+    fn next_before(&mut self, name: Option<&[u8]>) -> Option<Name> {
+        let (_, there) = self.there.as_mut()?;
+        there.next_if(|(here, _)| name.is_none_or(|name| &here[..] < name))
+    }
+}
+
+/// What is in `dir`, in ascending order.
+fn names_in(dir: &Root) -> Result<Vec<Name>, Errno> {
+    let mut names = Vec::new();
+    for entry in Dir::read_from(dir)? {
+        let entry = entry?;
+        let name = entry.file_name().to_bytes();
+        if name == b"." || name == b".." {
+            continue;
+        }
+        let is_directory = match entry.file_type() {
+            FileType::Unknown => FileType::from_raw_mode(dir.stat(name)?.st_mode).is_dir(),
+            kind => kind.is_dir(),
+        };
+        names.push((name.to_vec(), is_directory));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+fn lies_in(path: &[u8], directory: &[u8]) -> bool {
+    directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+fn inside(directory: &[u8], name: &[u8]) -> Vec<u8> {
+    if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
+}

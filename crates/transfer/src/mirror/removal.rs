@@ -1,0 +1,104 @@
+//! Removes what was decided to go. Names are removed from open directories beneath the destination, and links never
+//! followed.
+
+use std::os::fd::AsFd;
+
+use rustix::io::Errno;
+
+use super::Deleted;
+use super::backup::Backup;
+use super::plan::Stranger;
+use crate::error::{Error, ErrorKind, Result};
+use crate::path::split;
+use crate::record_log::RecordLog;
+use crate::sys::confined::Root;
+use crate::sys::fs::{AtFlags, unlinkat};
+
+const FILE: &str = "strangers";
+const MAGIC: &[u8; 8] = b"TGSTRN01";
+
+/// Noted down at a time.
+const PORTION: usize = 1024;
+
+/// What is to go, in a file.
+#[derive(Debug)]
+pub(super) struct Spill {
+    work: Root,
+    log: RecordLog<Stranger>,
+    pending: Vec<Stranger>,
+}
+
+impl Spill {
+    /// Empty, in the directory `work`, whatever an earlier run left there.
+    pub(super) fn new(work: Root) -> Result<Self> {
+        let _ = unlinkat(&work, FILE, AtFlags::empty());
+        let log = RecordLog::open(&work, FILE, MAGIC, |_| {})?;
+        Ok(Self { work, log, pending: Vec::new() })
+    }
+
+    /// One more.
+    pub(super) fn note(&mut self, stranger: Stranger) -> Result<()> {
+        self.pending.push(stranger);
+        if self.pending.len() >= PORTION { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<()> {
+        self.log.append(&std::mem::take(&mut self.pending))
+    }
+
+    /// Removes all of them beneath `base`, but no more than `most`, or moves files to `backup`.
+    pub(super) fn remove(mut self, base: &Root, most: Option<u64>, backup: Option<&Backup>) -> Deleted {
+        if let Err(error) = self.write() {
+            return Deleted::nothing(&error);
+        }
+        let Self { work, log, .. } = self;
+        drop(log);
+        let (mut deleted, mut beyond) = (Deleted::default(), 0u64);
+        let mut parent: Option<(Vec<u8>, Root)> = None;
+        let read = RecordLog::open(&work, FILE, MAGIC, |stranger: Stranger| {
+            if most.is_some_and(|most| deleted.entries >= most) {
+                beyond += 1;
+                return;
+            }
+            match remove_one(base, &stranger, &mut parent, backup) {
+                Ok(removed) => deleted.entries += u64::from(removed),
+                Err(error) => drop(deleted.error.get_or_insert(error)),
+            }
+        });
+        let stopped = || {
+            let most = most.unwrap_or_default();
+            let why = format!("deleting stopped at --max-delete {most}: {beyond} more would go");
+            (beyond > 0).then(|| Error::new(ErrorKind::Denied, why))
+        };
+        deleted.error = deleted.error.take().or_else(|| read.err()).or_else(stopped);
+        let _ = unlinkat(&work, FILE, AtFlags::empty());
+        deleted
+    }
+}
+
+/// Whether it went: what vanished meanwhile has gone already, and a directory into which something was put stays.
+fn remove_one(
+    base: &Root,
+    stranger: &Stranger,
+    last: &mut Option<(Vec<u8>, Root)>,
+    backup: Option<&Backup>,
+) -> Result<bool> {
+    let Stranger { path, is_directory } = stranger;
+    let (parent, name) = split(path);
+    let failed = |error| Error::io("delete", path, error);
+    if last.as_ref().is_none_or(|(path, _)| path != parent) {
+        *last = Some((parent.to_vec(), base.dir(parent).map_err(failed)?));
+    }
+    let Some((_, directory)) = last.as_ref() else { return Ok(false) };
+    let removed = match (is_directory, backup) {
+        (true, _) => unlinkat(directory.as_fd(), name, AtFlags::REMOVEDIR),
+        (false, None) => unlinkat(directory.as_fd(), name, AtFlags::empty()),
+        (false, Some(backup)) => return backup.keep(directory, path),
+    };
+    match removed {
+        Ok(()) => Ok(true),
+        Err(Errno::NOENT) => Ok(false),
+        Err(Errno::NOTEMPTY | Errno::EXIST) if *is_directory => Ok(false),
+        Err(error) => Err(failed(error)),
+    }
+}
