@@ -5,9 +5,6 @@ mod common;
 #[path = "common/draw.rs"]
 mod draw;
 
-#[path = "common/mounted.rs"]
-mod mounted;
-
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -15,9 +12,9 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use common::mounted::Mounted;
 use common::{Fixture, drive, is_error};
 use draw::{Draw, read_rules};
-use mounted::Mounted;
 use tidegate_control::rng::Rng;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::ledger::Failure;

@@ -13,7 +13,6 @@ impl Mounted {
         Self::new(Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]), place)
     }
 
-    #[allow(dead_code)]
     /// `directory` once more; `None` where nothing can be mounted.
     pub fn bind(directory: &Path, place: &Path) -> Option<Self> {
         Self::new(Command::new("mount").arg("--bind").arg(directory), place)
