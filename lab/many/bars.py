@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from lab.grid.figures import Found, ratio
 from lab.ground.results import Record
 from lab.ground.stats import Ratio, paired
-from lab.many.cases import CLEAR, FIRST, FIRST_TENTH, RCLONE, RSYNC, TRUSTED, WHOLE, WIDE
+from lab.many.cases import CLEAR, FIRST, FIRST_FEW, RCLONE, RSYNC, TRUSTED, WHOLE, WIDE
 from lab.many.idle import OURS, RsyncLocal
 from lab.pages.parts import Bar
 
@@ -51,7 +51,7 @@ def idle_bars(records: Sequence[Record]) -> list[Bar]:
 
 def first_bars(found: Found) -> list[Bar]:
     bars = []
-    for name, mover, other, least in ((FIRST, CLEAR, RSYNC, RSYNC_LEAST), (FIRST_TENTH, TRUSTED, RCLONE, RCLONE_LEAST)):
+    for name, mover, other, least in ((FIRST, CLEAR, RSYNC, RSYNC_LEAST), (FIRST_FEW, TRUSTED, RCLONE, RCLONE_LEAST)):
         there = found.get(name, {})
         runs = there.get(mover.name, [])
         own = ratio(runs, there.get(other.name, []))

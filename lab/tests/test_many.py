@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.grid.figures import found_in
 from lab.many import bars
-from lab.many.cases import CLEAR, FIRST, FIRST_TENTH, IDLE, RCLONE, RSYNC, SHAPES, SHARDS, TRUSTED, WHOLE, WIDE
+from lab.many.cases import CLEAR, FIRST, FIRST_FEW, IDLE, RCLONE, RSYNC, SHAPES, SHARDS, TRUSTED, WHOLE, WIDE
 from lab.many.idle import OURS, RsyncLocal
 from lab.runs.verify import sizes
 from lab.tests.records import made, page_of, record, whole
@@ -36,7 +36,7 @@ class Bars(unittest.TestCase):
             self.assertEqual([bar.met for bar in bars.idle_bars(runs)], met)
 
     def test_first_copies_are_held_against_the_daemon_and_rclone(self) -> None:
-        there = {(FIRST, CLEAR): 150.0, (FIRST, RSYNC): 100.0, (FIRST_TENTH, TRUSTED): 90.0, (FIRST_TENTH, RCLONE): 10.0}
+        there = {(FIRST, CLEAR): 150.0, (FIRST, RSYNC): 100.0, (FIRST_FEW, TRUSTED): 90.0, (FIRST_FEW, RCLONE): 10.0}
         runs = [made("many", case, mover.name, [rate] * 4, peak_bytes=100 * MB) for (case, mover), rate in there.items()]
         self.assertEqual([(bar.measured, bar.met) for bar in bars.first_bars(found_in(runs, "many"))],
                          [("1.50", True), ("100 MB", True), ("9.00", False), ("100 MB", True)])
