@@ -16,10 +16,10 @@ use crate::exit::usage;
 pub struct MirrorArgs {
     /// Once everything is there and verified, remove what the source does not have, in the directories that were copied;
     /// what rules exclude stays
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     delete: bool,
     /// The same, and what rules exclude goes as well, unless they protect it
-    #[arg(long)]
+    #[arg(long, conflicts_with = "dry_run")]
     delete_excluded: bool,
     /// Remove no more than N files and directories, which also allows to empty the destination or to remove over half
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
@@ -28,7 +28,7 @@ pub struct MirrorArgs {
     #[arg(long, value_name = "DIR")]
     backup_dir: Option<OsString>,
     /// Remove each file at the source once its copy is durable and both were hashed and are the same
-    #[arg(long = "move", conflicts_with_all = ["delete", "delete_excluded"])]
+    #[arg(long = "move", conflicts_with_all = ["delete", "delete_excluded", "dry_run"])]
     moving: bool,
 }
 

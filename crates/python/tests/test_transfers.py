@@ -82,7 +82,7 @@ class SyncTest(TransferTest):
             (lambda: tidegate.copy(self.home / "none", self.home / "x"), tidegate.NotFoundError, "not_found"),
             (lambda: tidegate.copy(self.data, self.home / "x", nonsense=1), tidegate.UsageError, "usage"),
             (lambda: tidegate.copy(self.data, "no-such-name:/x"), ValueError, "usage"),
-            (lambda: tidegate.copy(self.data, "s3://bucket/x"), tidegate.UsageError, "usage"),
+            (lambda: tidegate.copy(self.data, "ftp://localhost/x"), tidegate.UsageError, "usage"),
             (lambda: tidegate.get("-", self.home / "x"), tidegate.UsageError, "usage"),
             (lambda: tidegate.get(self.data.as_uri(), self.home, pipe=True), tidegate.UsageError, "usage"),
             (lambda: tidegate.get(self.data.as_uri(), self.home, dry_run=True), tidegate.UsageError, "usage"),

@@ -29,6 +29,11 @@ class CopyOptions(TypedDict, total=False):
     existing: bool
     ignore_existing: bool
     update: bool
+    delete: bool
+    delete_excluded: bool
+    max_delete: int
+    backup_dir: str | PathLike[str]
+    move: bool
     stall_timeout: str | timedelta
     epochs: str | PathLike[str]
     optimizer: str
@@ -64,6 +69,7 @@ class CopyOptions(TypedDict, total=False):
     port_range: str
     advertise: str
     remote_path: str
+    install_remote: str | PathLike[str]
     no_memory: bool
 
 
@@ -119,6 +125,7 @@ class VerifyOptions(TypedDict, total=False):
     port_range: str
     advertise: str
     remote_path: str
+    install_remote: str | PathLike[str]
 
 
 class GetOptions(TypedDict, total=False):

@@ -34,7 +34,7 @@ class CpuLoad(NamedTuple):
 class Streams(NamedTuple):
     """What the sender's kernel told of the network streams, over all of them; shares are of the epoch, 0 to 1."""
 
-    count: int
+    count: int  # type: ignore[assignment]
     """Streams that were asked."""
     min_rtt_us: float | None
     """The shortest round trip that any of them has seen."""

@@ -68,6 +68,11 @@ const COPY: Options = &[
     ("--existing", Value::None),
     ("--ignore-existing", Value::None),
     ("--update", Value::None),
+    // What is removed. A backup directory may lie anywhere on the service's host, and so is none of a job's.
+    ("--delete", Value::None),
+    ("--delete-excluded", Value::None),
+    ("--max-delete", Value::Whole),
+    ("--move", Value::None),
 ];
 
 const GET: Options = &[
@@ -237,6 +242,9 @@ mod tests {
             (Route::Copy, false, &["--via=ssh"], "no option"),
             (Route::Copy, false, &["--advertise=h"], "no option"),
             (Route::Copy, false, &["--port-range=1-2"], "no option"),
+            (Route::Copy, false, &["--backup-dir=/x"], "no option"),
+            (Route::Copy, false, &["--max-delete=all"], "no whole number"),
+            (Route::Get, false, &["--delete"], "by `tidegate get`"),
             // Files of rules and of names.
             (Route::Copy, false, &["--exclude-from=/etc/passwd"], "no option"),
             (Route::Copy, false, &["--include-from", "/etc/passwd"], "no option"),
