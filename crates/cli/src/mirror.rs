@@ -16,10 +16,10 @@ use crate::exit::usage;
 pub struct MirrorArgs {
     /// Once everything is there and verified, remove what the source does not have, in the directories that were copied;
     /// what rules exclude stays
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long)]
     delete: bool,
     /// The same, and what rules exclude goes as well, unless they protect it
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long)]
     delete_excluded: bool,
     /// Remove no more than N files and directories, which also allows to empty the destination or to remove over half
     #[arg(long, value_name = "N", allow_hyphen_values = true)]

@@ -267,6 +267,62 @@ fn what_is_said_is_what_a_copy_then_does_and_nothing_is_changed() {
 }
 
 #[test]
+fn what_a_mirror_would_remove_is_said_on_every_route_and_stays() {
+    let world = World::new();
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    let state = world.text("b.state");
+    let ticket = |more: &[&str]| {
+        world.ok(&[&["ticket", &b.place(), "--state", &state][..], more].concat()).trim_end().to_owned()
+    };
+    let may = ticket(&["--delete"]);
+    for name in ["a/src/kept", "a/src/d/kept", "a/src/d/sub/kept"] {
+        world.write(name, name);
+    }
+    let strangers = ["d/sub/x", "e", "e/f", "e/f/x", "e/l", "x"];
+    let there = [("local", ""), ("push", "b/"), ("pull", ""), ("third", "b/")];
+    for (name, top) in there {
+        let top = world.text(&format!("{top}{name}"));
+        for kept in ["kept", "d/kept", "d/sub/kept", "d/sub/x", "e/f/x", "x", "y.o"] {
+            world.write(format!("{top}/{kept}"), "something else");
+        }
+        symlink("nowhere", format!("{top}/e/l")).expect("linked");
+    }
+    for (name, from, to) in [
+        ("local", "a/src/".to_owned(), "local/".to_owned()),
+        ("b/push", "a/src/".to_owned(), format!("{may}push/")),
+        ("pull", a.at("src/"), "pull/".to_owned()),
+        ("b/third", a.at("src/"), format!("{may}third/")),
+    ] {
+        let before = seen(&world.path(name));
+        let mirror = ["--delete", "--exclude=*.o", &from, &to];
+        let (entries, summary) = plan(&world.run(&[&["copy", "-n", "--json"][..], &mirror].concat()));
+        let goes = entries.iter().filter(|(_, entry)| entry["action"] == "delete");
+        let goes: Vec<&String> = goes.map(|(path, _)| path).collect();
+        assert_eq!(goes, strangers, "{name}");
+        let kinds = ["d/sub/x", "e", "e/l"].map(|path| entries[path]["kind"].as_str().expect("a kind"));
+        assert_eq!((kinds, &entries["x"]["bytes"]), (["file", "directory", "link"], &14.into()));
+        let counted = ["files", "directories", "links"].map(|kind| summary["delete"][kind].as_u64());
+        assert_eq!(counted, [Some(3), Some(2), Some(1)], "{name}: {summary}");
+        assert_eq!(seen(&world.path(name)), before, "{name}");
+        // No more is named than would go, and that more is to go is no success.
+        let ran = world.run(&[&["copy", "-n", "--max-delete=2"][..], &mirror].concat());
+        let named = ran.out.lines().filter(|line| line.starts_with("delete")).count();
+        assert_eq!((ran.code, named), (1, 2), "{name}: {ran:?}");
+        assert!(ran.err.contains("4 more would go"), "{ran:?}");
+        world.ok(&[&["copy", "-q"][..], &mirror].concat());
+        let after = seen(&world.path(name));
+        let gone = before.keys().filter(|path| !after.contains_key(*path));
+        assert_eq!(gone.collect::<Vec<_>>(), strangers, "{name}");
+    }
+    // Whose ticket does not allow it is not told what is there, either.
+    let ran = world.run(&["copy", "-n", "--delete", "a/src/", &b.at("push/")]);
+    assert!(ran.code == 5 && ran.out.is_empty() && ran.err.contains("ticket --delete"), "{ran:?}");
+    // Nothing is there yet.
+    let (entries, _) = plan(&world.run(&["copy", "-n", "--json", "--delete", "a/src/", "nowhere/"]));
+    assert!(entries.values().all(|entry| entry["action"] == "new") && !world.path("nowhere").exists());
+}
+
+#[test]
 fn what_a_copy_would_leave_out_or_fail_at_is_said_so() {
     let world = World::new();
     for name in ["src/a", "src/b.o", "src/d/e", "src/f"] {

@@ -112,7 +112,12 @@ class StopTest(TransferTest):
         self.assertFalse((self.home / "there").exists())
 
     def test_ctrl_c_is_a_keyboard_interrupt(self):
-        code = f"import tidegate; tidegate.copy('data', 'there', progress=lambda seen: print('runs', flush=True), **{SLOW!r})"
+        # What runs in the background of a shell begins deaf to it.
+        code = f"""if True:
+            import signal, tidegate
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            tidegate.copy('data', 'there', progress=lambda seen: print('runs', flush=True), **{SLOW!r})
+        """
         process = subprocess.Popen(
             [sys.executable, "-c", code], cwd=self.home, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )

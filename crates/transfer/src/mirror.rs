@@ -1,6 +1,6 @@
 //! A destination as a mirror: what is there and not at the source is removed at the end, or moved away.
 //!
-//! [`plan`] decides, and touches nothing: what is to go, and why it may not. [`removal`] acts on that, and does not decide.
+//! [`plan`] decides, and touches nothing: what is to go, and why it may not. `removal` acts on that, and does not decide.
 //! Between them what is to go lies in a file, so that memory does not grow with it.
 
 pub mod backup;
@@ -20,16 +20,24 @@ use crate::store::file_sink::FileSink;
 use crate::sys::confined::Root;
 
 use self::backup::Backup;
-use self::plan::Plan;
+use self::plan::{Plan, Stranger};
 use self::removal::Spill;
 
 /// What becomes of a destination once everything has arrived there.
 #[derive(Debug)]
 pub struct Mirror {
-    base: Root,
     plan: Plan,
-    spill: Spill,
     most: Option<u64>,
+    /// Directories and files that are to go by now.
+    going: u64,
+    acting: Option<Acting>,
+}
+
+/// What removes; none where it is only to be said what would go.
+#[derive(Debug)]
+struct Acting {
+    base: Root,
+    spill: Spill,
     backup: Option<Backup>,
 }
 
@@ -53,11 +61,23 @@ impl Mirror {
         metadata: &Arc<Quota>,
         backup: impl FnOnce(&[u8]) -> Result<Backup>,
     ) -> Result<Option<Self>> {
-        let (Some(deletion), Some(work)) = (deletion, sink.work()) else { return Ok(None) };
+        let Some(deletion) = deletion else { return Ok(None) };
+        let failed = |error| Error::io("use the destination", b"", error);
+        let base = match (sink.base(), sink.work()) {
+            (Ok(base), _) => base,
+            // Where nothing is there yet nothing would go.
+            (Err(_), None) => return Ok(None),
+            (Err(error), Some(_)) => return Err(failed(error)),
+        };
         let make = || {
             let backup = deletion.backup.as_deref().map(backup).transpose()?;
-            let base = sink.base().map_err(|error| Error::io("use the destination", b"", error))?;
-            Self::new((base, work), deletion, backup, metadata)
+            let acting = |work: &Root| {
+                let (base, work) = (base.dir(b"").map_err(failed)?, work.dir(b"").map_err(failed)?);
+                Ok::<_, Error>(Acting { base, spill: Spill::new(work)?, backup })
+            };
+            let plan = Plan::new(base.dir(b"").map_err(failed)?, deletion.filter()?, metadata);
+            let acting = sink.work().map(acting).transpose()?;
+            Ok(Self { plan, most: deletion.most, going: 0, acting })
         };
         make().map(Some).inspect_err(|_| {
             if !sink.has_parts() {
@@ -66,34 +86,35 @@ impl Mirror {
         })
     }
 
-    fn new(
-        (base, work): (&Root, &Root),
-        deletion: &Deletion,
-        backup: Option<Backup>,
-        metadata: &Arc<Quota>,
-    ) -> Result<Self> {
-        let failed = |error| Error::io("use the destination", b"", error);
-        Ok(Self {
-            base: base.dir(b"").map_err(failed)?,
-            plan: Plan::new(base.dir(b"").map_err(failed)?, deletion.filter()?, metadata),
-            spill: Spill::new(work.dir(b"").map_err(failed)?)?,
-            most: deletion.most,
-            backup,
+    /// Compares directories with what the source has in them; where nothing is removed `tell` hears of what would go.
+    pub fn compare(
+        &mut self,
+        directories: &[DirectoryNames],
+        tell: &mut dyn FnMut(Stranger) -> Result<()>,
+    ) -> Result<()> {
+        let Self { plan, most, going, acting } = self;
+        directories.iter().try_for_each(|names| {
+            plan.compare(names, &mut |stranger| {
+                *going += 1;
+                match acting {
+                    Some(acting) => acting.spill.note(stranger),
+                    None if most.is_some_and(|most| *going > most) => Ok(()),
+                    None => tell(stranger),
+                }
+            })
         })
-    }
-
-    /// Compares directories with what the source has in them.
-    pub fn compare(&mut self, directories: &[DirectoryNames]) -> Result<()> {
-        let Self { plan, spill, .. } = self;
-        directories.iter().try_for_each(|names| plan.compare(names, &mut |stranger| spill.note(stranger)))
     }
 
     /// Removes what is to go, unless something speaks against it.
     pub fn act(self) -> Deleted {
-        let Self { base, plan, spill, most, backup } = self;
-        match plan.verdict(most) {
-            Ok(()) => spill.remove(&base, most, backup.as_ref()),
-            Err(error) => Deleted::nothing(&error),
+        let Self { plan, most, going, acting } = self;
+        match (plan.verdict(most), acting) {
+            (Err(error), _) => Deleted::nothing(&error),
+            (Ok(()), Some(Acting { base, spill, backup })) => spill.remove(&base, most, backup.as_ref()),
+            (Ok(()), None) => {
+                let beyond = most.map_or(0, |most| going.saturating_sub(most));
+                Deleted { entries: 0, error: removal::stopped_at(most, beyond) }
+            }
         }
     }
 }

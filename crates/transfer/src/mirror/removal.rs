@@ -65,15 +65,17 @@ impl Spill {
                 Err(error) => drop(deleted.error.get_or_insert(error)),
             }
         });
-        let stopped = || {
-            let most = most.unwrap_or_default();
-            let why = format!("deleting stopped at --max-delete {most}: {beyond} more would go");
-            (beyond > 0).then(|| Error::new(ErrorKind::Denied, why))
-        };
-        deleted.error = deleted.error.take().or_else(|| read.err()).or_else(stopped);
+        deleted.error = deleted.error.take().or_else(|| read.err()).or_else(|| stopped_at(most, beyond));
         let _ = unlinkat(&work, FILE, AtFlags::empty());
         deleted
     }
+}
+
+/// Why not all went, if so many `beyond` the `most` would have.
+pub(super) fn stopped_at(most: Option<u64>, beyond: u64) -> Option<Error> {
+    let most = most.unwrap_or_default();
+    let why = format!("deleting stopped at --max-delete {most}: {beyond} more would go");
+    (beyond > 0).then(|| Error::new(ErrorKind::Denied, why))
 }
 
 /// Whether it went: what vanished meanwhile has gone already, and a directory into which something was put stays.

@@ -43,6 +43,9 @@ use comparing::Comparison;
 use naming::Naming;
 use planning::Decided;
 
+/// How often whoever waits for the one that listens looks whether all was stopped.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
 
@@ -139,7 +142,7 @@ struct SenderState {
     failure: Mutex<Option<Error>>,
     comparisons: Mutex<Option<mpsc::Sender<Comparison>>>,
     /// Where what was decided is told, if it is only to be said.
-    decided: Mutex<Option<mpsc::Sender<Vec<Decided>>>>,
+    decided: Mutex<Option<mpsc::Sender<Decided>>>,
     stopped: AtomicBool,
     /// Threads that there may be besides the pools'.
     threads: Arc<Quota>,
@@ -383,6 +386,7 @@ impl SenderState {
                 self.finish_if_done();
             }
             Message::WantNames(messages) => self.want_names(messages)?,
+            Message::Planned(planned) => self.removals(planned)?,
             Message::Deleted(entries, error) => {
                 self.ledger.deleted(entries);
                 if let Some(error) = error {
@@ -395,6 +399,10 @@ impl SenderState {
                     return Err(Error::protocol("the receiver finished before everything was sent"));
                 }
                 pending.finished = true;
+                // Whoever listens may take their time.
+                while pending.untold > 0 && !self.stopped.load(Relaxed) {
+                    pending = self.room.wait_timeout(pending, LOOK).expect("not poisoned").0;
+                }
                 return Ok(true);
             }
             Message::Refused(error) => {

@@ -2,8 +2,12 @@
 
 use super::ReceiverState;
 use crate::error::{Error, ErrorKind, Result};
+use crate::manifest::{Entry, Kind, Timestamp};
 use crate::mirror::Deleted;
-use crate::offer::DirectoryNames;
+use crate::mirror::plan::Stranger;
+use crate::offer::{DirectoryNames, OFFER_ENTRIES};
+use crate::path::RelPath;
+use crate::plan::{Action, EntryKind, Planned, PlannedChange};
 use crate::wire::message::Message;
 
 /// Messages of names that may be on their way.
@@ -32,7 +36,16 @@ impl ReceiverState {
         self.outbox.send(&Message::WantNames(1));
         let mut mirror = self.mirror.lock().expect("not poisoned");
         let Some(comparing) = mirror.as_mut() else { return Ok(()) };
-        match comparing.compare(directories) {
+        let mut going = Vec::new();
+        let compared = comparing.compare(directories, &mut |stranger| {
+            going.push(stranger);
+            if going.len() >= OFFER_ENTRIES {
+                self.tell_going(std::mem::take(&mut going));
+            }
+            Ok(())
+        });
+        self.tell_going(going);
+        match compared {
             Err(error) if error.kind == ErrorKind::Protocol => Err(error),
             Err(error) => {
                 *mirror = None;
@@ -53,6 +66,32 @@ impl ReceiverState {
             None => mirror.act(),
         });
         Ok(())
+    }
+
+    /// Tells of what would be removed, here and to the sender.
+    fn tell_going(&self, going: Vec<Stranger>) {
+        let planned: Vec<Planned> =
+            going.into_iter().filter_map(|stranger| self.planned_removal(stranger)).collect();
+        if !planned.is_empty() {
+            self.path.ledger.would(planned.clone());
+            self.outbox.send_patiently(&Message::Planned(planned), || self.path.is_stopped());
+        }
+    }
+
+    /// None of what has vanished meanwhile.
+    fn planned_removal(&self, stranger: Stranger) -> Option<Planned> {
+        let path = RelPath::new(stranger.path).ok()?;
+        let entry =
+            Entry { path, kind: Kind::Directory, mode: 0, mtime: Timestamp { seconds: 0, nanoseconds: 0 } };
+        let there = self.path.sink.there(&entry).ok()??;
+        let (kind, size) = match there.kind {
+            Some(Kind::Directory) => (EntryKind::Directory, 0),
+            Some(Kind::Symlink { .. }) => (EntryKind::Link, 0),
+            Some(Kind::File { size, .. }) => (EntryKind::File, size),
+            None => (EntryKind::File, 0),
+        };
+        let change = PlannedChange { action: Action::Delete, differs: Vec::new(), sent: false };
+        Some(Planned { path: entry.path, kind, size, change })
     }
 
     fn tell_deleted(&self, deleted: Deleted) {

@@ -56,13 +56,19 @@ impl ReceiverState {
                 return;
             }
             self.waiting.fetch_sub(intent.entries(), Relaxed);
-            let is_last = matches!(intent, Intent::Finish);
-            let told = self.decide(intent, &mut decided).map(|()| self.tell(&mut decided));
-            match told {
-                Err(error) => self.fail(error),
-                // What a mirror would remove is told here: everything else has been.
-                Ok(()) if is_last => self.end_with(self.check_finish()),
-                Ok(()) => {}
+            match intent {
+                // Everything else has been told: what a mirror would remove follows.
+                Intent::Finish => self.finish_after(self.check_finish().map(|()| self.wants_names())),
+                Intent::Names(directories) => {
+                    if let Err(error) = self.compare_names(&directories) {
+                        self.fail(error);
+                    }
+                }
+                Intent::NamesEnd(error) => self.finish_after(self.delete(error).map(|()| false)),
+                entries => match self.decide(entries, &mut decided) {
+                    Ok(()) => self.tell(&mut decided),
+                    Err(error) => self.fail(error),
+                },
             }
         }
     }

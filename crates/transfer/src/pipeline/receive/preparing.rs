@@ -421,7 +421,7 @@ impl ReceiverState {
     }
 
     /// Ends the transfer, unless the sender is to tell names first or something speaks against it.
-    fn finish_after(&self, wants_names: Result<bool>) {
+    pub(super) fn finish_after(&self, wants_names: Result<bool>) {
         match wants_names {
             Ok(true) => {}
             Ok(false) => self.end_with(self.finish()),

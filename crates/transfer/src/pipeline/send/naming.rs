@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::SenderState;
+use super::{LOOK, SenderState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::offer::{DirectoryNames, TOLD_DIRECTORIES};
 use crate::sys::sync::{Condvar, Mutex};
@@ -73,8 +73,8 @@ impl SenderState {
     /// Waits until the receiver wants more; `false` once stopped.
     fn tell_batch(&self, batch: Vec<DirectoryNames>) -> bool {
         let mut wanted = self.naming.wanted.lock().expect("not poisoned");
-        while wanted.1 == 0 && !self.stopped.load(Relaxed) {
-            wanted = self.naming.changed.wait(wanted).expect("not poisoned");
+        while (wanted.1 == 0 || self.is_behind()) && !self.stopped.load(Relaxed) {
+            wanted = self.naming.changed.wait_timeout(wanted, LOOK).expect("not poisoned").0;
         }
         if self.stopped.load(Relaxed) {
             return false;

@@ -7,13 +7,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{Asked, SenderState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, FileId, Kind};
-use crate::offer::Verdict;
+use crate::offer::{Verdict, WINDOW};
 use crate::plan::Planned;
 use crate::sys::sync::mpsc;
 use crate::sys::thread;
+use crate::terms::Purpose;
 
-/// An entry, and what the receiver has decided.
-pub(super) type Decided = (Entry, Verdict);
+/// What the receiver has said.
+#[derive(Debug)]
+pub(super) enum Decided {
+    /// What it would do with entries.
+    Entries(Vec<(Entry, Verdict)>),
+    /// What it would remove.
+    Removals(Vec<Planned>),
+}
 
 impl SenderState {
     /// Acts on verdicts where it is only to be said what would be done.
@@ -39,9 +46,24 @@ impl SenderState {
             }
         }
         if !decided.is_empty() {
-            self.tell_aside(decided);
+            self.tell_aside(Decided::Entries(decided));
         }
         Ok(())
+    }
+
+    /// The receiver would remove these.
+    pub(super) fn removals(self: &Arc<Self>, planned: Vec<Planned>) -> Result<()> {
+        if self.terms.purpose != Purpose::Plan {
+            return Err(Error::protocol("the receiver said what it would do, and was not asked"));
+        }
+        self.pending.lock().expect("not poisoned").untold += planned.len();
+        self.tell_aside(Decided::Removals(planned));
+        Ok(())
+    }
+
+    /// Whether whoever listens is so far behind that no more is to be asked for.
+    pub(super) fn is_behind(&self) -> bool {
+        self.pending.lock().expect("not poisoned").untold > WINDOW
     }
 
     /// Takes an entry off the list: it counts as untold from now on.
@@ -56,15 +78,18 @@ impl SenderState {
         Some(entry)
     }
 
-    fn tell_aside(self: &Arc<Self>, decided: Vec<Decided>) {
+    fn tell_aside(self: &Arc<Self>, decided: Decided) {
         let mut queue = self.decided.lock().expect("not poisoned");
         let queue = queue.get_or_insert_with(|| {
-            let (queue, to_tell) = mpsc::channel::<Vec<Decided>>();
+            let (queue, to_tell) = mpsc::channel::<Decided>();
             let teller = Arc::downgrade(self);
             let work = move || {
                 while let Ok(decided) = to_tell.recv() {
                     let Some(shared) = teller.upgrade() else { return };
-                    shared.tell_decided(decided);
+                    match decided {
+                        Decided::Entries(decided) => shared.tell_entries(decided),
+                        Decided::Removals(planned) => shared.tell_removals(planned),
+                    }
                 }
             };
             if let Err(error) = thread::Builder::new().name("tell".to_owned()).spawn(work) {
@@ -75,7 +100,14 @@ impl SenderState {
         let _ = queue.send(decided);
     }
 
-    fn tell_decided(&self, decided: Vec<Decided>) {
+    fn tell_removals(&self, planned: Vec<Planned>) {
+        let count = planned.len();
+        self.ledger.would(planned);
+        self.pending.lock().expect("not poisoned").untold -= count;
+        self.room.notify_all();
+    }
+
+    fn tell_entries(&self, decided: Vec<(Entry, Verdict)>) {
         let count = decided.len();
         let names: usize = decided.iter().map(|(entry, _)| entry.memory()).sum();
         let mut planned = Vec::with_capacity(count);
