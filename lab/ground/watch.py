@@ -55,14 +55,14 @@ class Peak(threading.Thread):
             time.sleep(EVERY_S)
 
 
-class GroupPeak:
-    """Context manager: the most memory that any one process of a control group held, one at a time."""
+class Lookout:
+    """Context manager: looks again and again, on a thread of its own, until it has seen enough or the block is over."""
 
-    def __init__(self, group: Path) -> None:
-        self.processes = group / "cgroup.procs"
-        self.bytes = 0
+    every_s = EVERY_S
+
+    def __init__(self) -> None:
         self.over = threading.Event()
-        self.thread = threading.Thread(target=self.look, name="peak", daemon=True)
+        self.thread = threading.Thread(target=self.run, name="lookout", daemon=True)
 
     def __enter__(self) -> Self:
         self.thread.start()
@@ -72,12 +72,30 @@ class GroupPeak:
         self.over.set()
         self.thread.join()
 
-    def look(self) -> None:
-        while not self.over.wait(EVERY_S):
-            for pid in self.processes.read_text().split():
-                # It may end meanwhile.
-                with contextlib.suppress(OSError):
-                    self.bytes = max(self.bytes, peak(Path(f"/proc/{pid}/status").read_text()))
+    def run(self) -> None:
+        while not self.over.wait(self.every_s):
+            if self.has_seen_enough():
+                return
+
+    def has_seen_enough(self) -> bool:
+        """Looks once."""
+        raise NotImplementedError
+
+
+class GroupPeak(Lookout):
+    """The most memory that any one process of a control group held, one at a time."""
+
+    def __init__(self, group: Path) -> None:
+        super().__init__()
+        self.processes = group / "cgroup.procs"
+        self.bytes = 0
+
+    def has_seen_enough(self) -> bool:
+        for pid in self.processes.read_text().split():
+            # It may end meanwhile.
+            with contextlib.suppress(OSError):
+                self.bytes = max(self.bytes, peak(Path(f"/proc/{pid}/status").read_text()))
+        return False
 
 
 def watch(process: subprocess.Popen[bytes], timeout_s: float, stop: Callable[[], bool] | None = None,

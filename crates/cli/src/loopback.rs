@@ -25,6 +25,7 @@ impl Loopback {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             state: state.join("loopback"),
             read_only: false,
+            allow_delete: false,
             clear: true,
             pki: None,
             advertise: None,

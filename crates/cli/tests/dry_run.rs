@@ -278,7 +278,7 @@ fn what_a_mirror_would_remove_is_said_on_every_route_and_stays() {
     for name in ["a/src/kept", "a/src/d/kept", "a/src/d/sub/kept"] {
         world.write(name, name);
     }
-    let strangers = ["d/sub/x", "e", "e/f", "e/f/x", "e/l", "x"];
+    let extraneous = ["d/sub/x", "e", "e/f", "e/f/x", "e/l", "x"];
     let there = [("local", ""), ("push", "b/"), ("pull", ""), ("third", "b/")];
     for (name, top) in there {
         let top = world.text(&format!("{top}{name}"));
@@ -298,7 +298,7 @@ fn what_a_mirror_would_remove_is_said_on_every_route_and_stays() {
         let (entries, summary) = plan(&world.run(&[&["copy", "-n", "--json"][..], &mirror].concat()));
         let goes = entries.iter().filter(|(_, entry)| entry["action"] == "delete");
         let goes: Vec<&String> = goes.map(|(path, _)| path).collect();
-        assert_eq!(goes, strangers, "{name}");
+        assert_eq!(goes, extraneous, "{name}");
         let kinds = ["d/sub/x", "e", "e/l"].map(|path| entries[path]["kind"].as_str().expect("a kind"));
         assert_eq!((kinds, &entries["x"]["bytes"]), (["file", "directory", "link"], &14.into()));
         let counted = ["files", "directories", "links"].map(|kind| summary["delete"][kind].as_u64());
@@ -312,7 +312,7 @@ fn what_a_mirror_would_remove_is_said_on_every_route_and_stays() {
         world.ok(&[&["copy", "-q"][..], &mirror].concat());
         let after = seen(&world.path(name));
         let gone = before.keys().filter(|path| !after.contains_key(*path));
-        assert_eq!(gone.collect::<Vec<_>>(), strangers, "{name}");
+        assert_eq!(gone.collect::<Vec<_>>(), extraneous, "{name}");
     }
     // Whose ticket does not allow it is not told what is there, either.
     let ran = world.run(&["copy", "-n", "--delete", "a/src/", &b.at("push/")]);

@@ -62,6 +62,8 @@ pub struct Config {
     pub state: PathBuf,
     /// Whether data may only be fetched.
     pub read_only: bool,
+    /// Whether those whom a PKI lets in may remove what is there; tickets say it of who holds them.
+    pub allow_delete: bool,
     /// Whether clear data streams are allowed.
     pub clear: bool,
     /// The site's own PKI, instead of tickets.
@@ -90,6 +92,7 @@ impl Config {
             listen: (std::net::Ipv4Addr::LOCALHOST, 0).into(),
             state: state.into(),
             read_only: false,
+            allow_delete: false,
             clear: false,
             pki: None,
             advertise: None,
@@ -351,8 +354,7 @@ impl Endpoint {
         };
         let claims = match &hello.claims {
             // With a PKI the certificate was checked in the TLS handshake.
-            // Whoever has a certificate has no ticket that could be narrower.
-            None if self.identity.is_mutual() => Claims::OWNER,
+            None if self.identity.is_mutual() => Claims { delete: self.config.allow_delete, ..Claims::FULL },
             None => return refuse("a ticket is needed"),
             Some(claims) => {
                 let key = derive_key(&self.secret, claims);

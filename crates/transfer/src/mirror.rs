@@ -20,7 +20,7 @@ use crate::store::file_sink::FileSink;
 use crate::sys::confined::Root;
 
 use self::backup::Backup;
-use self::plan::{Plan, Stranger};
+use self::plan::{Extraneous, Plan};
 use self::removal::Spill;
 
 /// What becomes of a destination once everything has arrived there.
@@ -90,16 +90,16 @@ impl Mirror {
     pub fn compare(
         &mut self,
         directories: &[DirectoryNames],
-        tell: &mut dyn FnMut(Stranger) -> Result<()>,
+        tell: &mut dyn FnMut(Extraneous) -> Result<()>,
     ) -> Result<()> {
         let Self { plan, most, going, acting } = self;
         directories.iter().try_for_each(|names| {
-            plan.compare(names, &mut |stranger| {
+            plan.compare(names, &mut |extraneous| {
                 *going += 1;
                 match acting {
-                    Some(acting) => acting.spill.note(stranger),
+                    Some(acting) => acting.spill.note(extraneous),
                     None if most.is_some_and(|most| *going > most) => Ok(()),
-                    None => tell(stranger),
+                    None => tell(extraneous),
                 }
             })
         })

@@ -99,10 +99,12 @@ pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
 
 /// `name` inside the directory `parent`, which may be empty for the root.
 pub fn join(parent: &[u8], name: &[u8]) -> Result<RelPath> {
-    if parent.is_empty() {
-        return RelPath::new(name);
-    }
-    RelPath::new([parent, b"/", name].concat())
+    RelPath::new(inside(parent, name))
+}
+
+/// The same, unchecked.
+pub fn inside(parent: &[u8], name: &[u8]) -> Vec<u8> {
+    if parent.is_empty() { name.to_vec() } else { [parent, b"/", name].concat() }
 }
 
 impl TryFrom<Vec<u8>> for RelPath {

@@ -143,9 +143,9 @@ pub trait Sink: Send + Sync {
     /// would, as far as that can be told.
     fn prepare(&self, entry: &Entry, dry: bool) -> Result<Standing>;
 
-    /// What bears the entry's name, if anything does; nothing is made.
-    fn there(&self, entry: &Entry) -> Result<Option<There>> {
-        let _ = entry;
+    /// What bears the name of an entry at `path`, if anything does; nothing is made.
+    fn there(&self, path: &RelPath) -> Result<Option<There>> {
+        let _ = path;
         Ok(None)
     }
 

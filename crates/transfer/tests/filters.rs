@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
-use draw::{Draw, read_rules};
+use draw::{Draw, judged_by_rsync, read_rules};
 use tidegate_control::rng::Rng;
 use tidegate_transfer::filter::listed_names;
 use tidegate_transfer::manifest::Kind;
@@ -88,29 +88,13 @@ fn differences(seed: u64) -> Option<String> {
     ))
 }
 
-fn compare(seeds: std::ops::Range<u64>) {
-    let runs = Command::new("rsync").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !runs {
-        common::skip("filters", "rsync is not installed");
-        return;
-    }
-    println!("seeds {seeds:?}");
-    let all = seeds.end - seeds.start;
-    let different: Vec<_> = seeds.filter_map(differences).collect();
-    println!(
-        "{} of {all} trees and lists of rules list the same names as rsync",
-        all - different.len() as u64
-    );
-    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
-}
-
 #[test]
 fn the_same_names_are_listed_as_by_rsync() {
-    compare(0..60);
+    judged_by_rsync("trees and lists of rules list the same names", 0..60, differences);
 }
 
 #[test]
 #[ignore = "two minutes: make long"]
 fn the_same_names_are_listed_as_by_rsync_from_many_seeds() {
-    compare(1000..2000);
+    judged_by_rsync("trees and lists of rules list the same names", 1000..2000, differences);
 }

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use common::mounted::Mounted;
 use common::{Fixture, drive, is_error};
-use draw::{Draw, read_rules};
+use draw::{Draw, judged_by_rsync, read_rules};
 use tidegate_control::rng::Rng;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::ledger::Failure;
@@ -183,28 +183,15 @@ fn differences(seed: u64, excluded: bool) -> Option<String> {
     ))
 }
 
-fn compare(seeds: std::ops::Range<u64>) {
-    let runs = Command::new("rsync").arg("--version").output().is_ok_and(|output| output.status.success());
-    if !runs {
-        common::skip("mirror", "rsync is not installed");
-        return;
-    }
-    println!("seeds {seeds:?}");
-    let all = seeds.end - seeds.start;
-    let different: Vec<_> = seeds.filter_map(|seed| differences(seed, seed % 2 == 1)).collect();
-    println!("{} of {all} mirrors keep and delete the same as rsync", all - different.len() as u64);
-    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
-}
-
 #[test]
 fn the_same_is_deleted_as_by_rsync() {
-    compare(0..30);
+    judged_by_rsync("mirrors keep and delete the same", 0..30, |seed| differences(seed, seed % 2 == 1));
 }
 
 #[test]
 #[ignore = "minutes: make long"]
 fn the_same_is_deleted_as_by_rsync_from_many_seeds() {
-    compare(1000..1600);
+    judged_by_rsync("mirrors keep and delete the same", 1000..1600, |seed| differences(seed, seed % 2 == 1));
 }
 
 #[test]
@@ -295,7 +282,7 @@ fn a_ticket_without_the_right_deletes_nothing_whoever_sends() {
     let there = From::Endpoint(other.address.clone(), vec![b"/".to_vec()]);
     for from in [m.from(), there] {
         let error = is_error(m.run_between(&from, &To::Endpoint(full.clone()), all(&[])));
-        let wanted = "does not allow deleting: ask for one of `tidegate ticket --delete`";
+        let wanted = "deleting is not allowed: ask for a ticket of `tidegate ticket --delete`";
         assert!(error.kind == ErrorKind::Denied && error.message.contains(wanted), "{error}");
     }
     assert_eq!(m.there(), ["stranger"]);

@@ -52,7 +52,7 @@ fn files_that_arrived_go_on_every_route_and_directories_and_links_stay() {
     let remote = |address| From::Endpoint(address, vec![b"in/source".to_vec()]);
     let here = To::Local(back.as_os_str().as_bytes().to_vec());
     let error = is_error(run(&f, &remote(f.address.clone()), &here));
-    assert!(error.kind == ErrorKind::Denied && error.message.contains("allow deleting"), "{error}");
+    assert!(error.kind == ErrorKind::Denied && error.message.contains("deleting is not allowed"), "{error}");
     assert_eq!(there(&f.root.join("in/source")), arrived);
     assert_eq!(run(&f, &remote(owner.clone()), &here), Ok(Vec::new()));
     assert_eq!(

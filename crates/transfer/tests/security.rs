@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use common::{Fixture, assert_same_tree, dial, drive, eventually, is_error, limit, picture, write};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::selection::Deletion;
 use tidegate_transfer::spec::{Iperf3Amount, Iperf3Test, SourceSpec};
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::link::{Iperf3Server, iperf3_between};
@@ -179,8 +180,21 @@ fn mutual_tls_lets_in_who_the_ca_signed_and_nobody_else() {
     refused(&f, &address, "in/", ErrorKind::Authentication);
     assert_eq!(fs::read_dir(&f.root).expect("listed").count(), 0);
     let friend = pki(directory.path(), &ours, "friend", "friend");
-    assert_eq!(attempt(friend).expect("let in").0.files_done, 1);
+    assert_eq!(attempt(Arc::clone(&friend)).expect("let in").0.files_done, 1);
     assert_same_tree(&source, &f.root.join("in/source"));
+    // A certificate has no narrower form: to delete is the endpoint's to allow.
+    let mirror = |f: &Fixture| {
+        let mut setup = f.setup();
+        setup.pki = Some(Arc::clone(&friend));
+        setup.deletion = Some(Deletion { rules: Vec::new(), excluded: false, most: None, backup: None });
+        begin(&f.local(std::slice::from_ref(&source)), &f.to_endpoint("in/"), &setup)
+            .and_then(|transfer| drive(transfer, f.setpoint))
+    };
+    let error = is_error(mirror(&f));
+    assert!(error.kind == ErrorKind::Denied && error.message.contains("--allow-delete"), "{error}");
+    let server = pki(directory.path(), &ours, "other", "127.0.0.1");
+    let allows = Fixture::with(|config| (config.pki, config.allow_delete) = (Some(server), true));
+    assert_eq!(mirror(&allows).expect("allowed").0.files_done, 1);
 }
 
 #[test]

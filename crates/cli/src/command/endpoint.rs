@@ -56,6 +56,10 @@ pub struct EndpointArgs {
     /// Let data be fetched but not put
     #[arg(long)]
     read_only: bool,
+    /// Let the ticket that is printed, and whomever a PKI lets in, remove what is there, as `copy --delete` and `--move`
+    /// do; `tidegate ticket --delete` makes single tickets that may
+    #[arg(long, conflicts_with = "read_only")]
+    allow_delete: bool,
     /// Whether peers may ask for data streams that are not encrypted
     #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls)]
     data_plane: Plane,
@@ -97,6 +101,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         listen,
         state: args.trust.state_dir()?,
         read_only: args.read_only,
+        allow_delete: args.allow_delete,
         clear: args.data_plane == Plane::Clear,
         pki: args.trust.pki()?,
         advertise: args.advertise.clone(),
@@ -117,7 +122,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         })?;
     }
     let endpoint = Endpoint::bind(config)?;
-    let claims = Claims { write: !args.read_only, ..Claims::FULL };
+    let claims = Claims { write: !args.read_only, delete: args.allow_delete, ..Claims::FULL };
     let address = endpoint.address(&claims)?;
     {
         let mut out = std::io::stdout().lock();

@@ -26,7 +26,7 @@ pub fn may_delete(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
         true => Ok(()),
         false => Err(Error::new(
             ErrorKind::Denied,
-            "the ticket does not allow deleting: ask for one of `tidegate ticket --delete`",
+            "deleting is not allowed: ask for a ticket of `tidegate ticket --delete`, or for `endpoint --allow-delete`",
         )),
     }
 }

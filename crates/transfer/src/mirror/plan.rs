@@ -11,22 +11,19 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::offer::DirectoryNames;
-use crate::path::{RelPath, is_reserved};
+use crate::path::{RelPath, inside, is_reserved};
 use crate::quota::{Held, Quota, remember};
-use crate::store::file_source::rule_file;
+use crate::store::file_source::{MAX_DEPTH, rule_file};
 use crate::sys::confined::Root;
 use crate::sys::fs::{Dir, FileType, fstat};
 use crate::text::show;
 
-/// Deepest nesting that is looked into.
-const MAX_DEPTH: usize = 1000;
-
 /// Of more files than this, over half are not removed unless it is said how many may be.
 const FEW: u64 = 100;
 
-/// Something that is at the destination and not at the source.
+/// Something that is at the destination and not at the source: an extraneous file, as rsync calls it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stranger {
+pub struct Extraneous {
     /// Its path beneath the destination's directory.
     pub path: Vec<u8>,
     /// Whether it is a directory, told behind all that is in it.
@@ -82,7 +79,7 @@ impl Plan {
     pub fn compare(
         &mut self,
         names: &DirectoryNames,
-        goes: &mut dyn FnMut(Stranger) -> Result<()>,
+        goes: &mut dyn FnMut(Extraneous) -> Result<()>,
     ) -> Result<()> {
         let mut open = match self.open.take() {
             Some(open) if open.path == names.directory => open,
@@ -94,8 +91,8 @@ impl Plan {
                 return Err(Error::protocol("names that are not in ascending order"));
             };
             open.is_empty = false;
-            while let Some(stranger) = open.next_before(Some(name)) {
-                self.stranger(&open, stranger, goes)?;
+            while let Some(extraneous) = open.next_before(Some(name)) {
+                self.extraneous(&open, extraneous, goes)?;
             }
             if let Some((_, there)) = &mut open.there
                 && let Some((_, is_directory)) = there.next_if(|(here, _)| here == name)
@@ -109,8 +106,8 @@ impl Plan {
             return Ok(());
         }
         let before = self.going;
-        while let Some(stranger) = open.next_before(None) {
-            self.stranger(&open, stranger, goes)?;
+        while let Some(extraneous) = open.next_before(None) {
+            self.extraneous(&open, extraneous, goes)?;
         }
         if names.is_root && open.is_empty && self.going > before {
             self.emptied = Some(open.path);
@@ -174,11 +171,11 @@ impl Plan {
         self.filter.enter(path, |name| rule_file(path, dir, name))
     }
 
-    fn stranger(
+    fn extraneous(
         &mut self,
         open: &Open,
         (name, is_directory): Name,
-        goes: &mut dyn FnMut(Stranger) -> Result<()>,
+        goes: &mut dyn FnMut(Extraneous) -> Result<()>,
     ) -> Result<()> {
         let Some((dir, _)) = &open.there else { return Ok(()) };
         let path = inside(&open.path, &name);
@@ -192,7 +189,7 @@ impl Plan {
         name: &[u8],
         path: Vec<u8>,
         is_directory: bool,
-        goes: &mut dyn FnMut(Stranger) -> Result<()>,
+        goes: &mut dyn FnMut(Extraneous) -> Result<()>,
         depth: usize,
     ) -> Result<bool> {
         if is_reserved(name) {
@@ -203,7 +200,7 @@ impl Plan {
             self.files += 1;
             if !stays {
                 self.going += 1;
-                goes(Stranger { path, is_directory })?;
+                goes(Extraneous { path, is_directory })?;
             }
             return Ok(!stays);
         }
@@ -229,7 +226,7 @@ impl Plan {
         self.filter.leave();
         self.filter.going(depth > 0);
         if all {
-            goes(Stranger { path, is_directory })?;
+            goes(Extraneous { path, is_directory })?;
         }
         Ok(all)
     }
@@ -264,8 +261,4 @@ fn names_in(dir: &Root) -> Result<Vec<Name>, Errno> {
 
 fn lies_in(path: &[u8], directory: &[u8]) -> bool {
     directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
-}
-
-fn inside(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }

@@ -7,14 +7,14 @@ use rustix::io::Errno;
 
 use super::Deleted;
 use super::backup::Backup;
-use super::plan::Stranger;
+use super::plan::Extraneous;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
 use crate::record_log::RecordLog;
 use crate::sys::confined::Root;
 use crate::sys::fs::{AtFlags, unlinkat};
 
-const FILE: &str = "strangers";
+const FILE: &str = "extraneous";
 const MAGIC: &[u8; 8] = b"TGSTRN01";
 
 /// Noted down at a time.
@@ -24,8 +24,8 @@ const PORTION: usize = 1024;
 #[derive(Debug)]
 pub(super) struct Spill {
     work: Root,
-    log: RecordLog<Stranger>,
-    pending: Vec<Stranger>,
+    log: RecordLog<Extraneous>,
+    pending: Vec<Extraneous>,
 }
 
 impl Spill {
@@ -37,8 +37,8 @@ impl Spill {
     }
 
     /// One more.
-    pub(super) fn note(&mut self, stranger: Stranger) -> Result<()> {
-        self.pending.push(stranger);
+    pub(super) fn note(&mut self, extraneous: Extraneous) -> Result<()> {
+        self.pending.push(extraneous);
         if self.pending.len() >= PORTION { self.write() } else { Ok(()) }
     }
 
@@ -55,12 +55,12 @@ impl Spill {
         drop(log);
         let (mut deleted, mut beyond) = (Deleted::default(), 0u64);
         let mut parent: Option<(Vec<u8>, Root)> = None;
-        let read = RecordLog::open(&work, FILE, MAGIC, |stranger: Stranger| {
+        let read = RecordLog::open(&work, FILE, MAGIC, |extraneous: Extraneous| {
             if most.is_some_and(|most| deleted.entries >= most) {
                 beyond += 1;
                 return;
             }
-            match remove_one(base, &stranger, &mut parent, backup) {
+            match remove_one(base, &extraneous, &mut parent, backup) {
                 Ok(removed) => deleted.entries += u64::from(removed),
                 Err(error) => drop(deleted.error.get_or_insert(error)),
             }
@@ -81,11 +81,11 @@ pub(super) fn stopped_at(most: Option<u64>, beyond: u64) -> Option<Error> {
 /// Whether it went: what vanished meanwhile has gone already, and a directory into which something was put stays.
 fn remove_one(
     base: &Root,
-    stranger: &Stranger,
+    extraneous: &Extraneous,
     last: &mut Option<(Vec<u8>, Root)>,
     backup: Option<&Backup>,
 ) -> Result<bool> {
-    let Stranger { path, is_directory } = stranger;
+    let Extraneous { path, is_directory } = extraneous;
     let (parent, name) = split(path);
     let failed = |error| Error::io("delete", path, error);
     if last.as_ref().is_none_or(|(path, _)| path != parent) {

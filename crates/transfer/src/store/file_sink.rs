@@ -243,8 +243,8 @@ impl Sink for FileSink {
         }
     }
 
-    fn there(&self, entry: &Entry) -> Result<Option<There>> {
-        let place = self.place(entry);
+    fn there(&self, path: &RelPath) -> Result<Option<There>> {
+        let place = self.new_name.as_ref().unwrap_or(path);
         let (parent, name) = place.split();
         let looked = self.directory(parent).and_then(|directory| {
             let stat = directory.stat(name)?;

@@ -32,7 +32,7 @@ use reader::{FileReader, changed};
 use tree::Tree;
 use walk::Walk;
 
-pub(crate) use walk::rule_file;
+pub(crate) use walk::{MAX_DEPTH, rule_file};
 
 /// Trees and files of the local file system.
 #[derive(Debug)]

@@ -60,6 +60,7 @@ const LONG_PATHS_SINCE: u16 = 10;
 pub(crate) fn longest_path(version: u16) -> usize {
     if version >= LONG_PATHS_SINCE { MAX_PATH } else { MAX_PIECE }
 }
+
 /// The version since which a receiver can be told to remove what the source does not have, and a sender what arrived.
 pub const DELETION_SINCE: u16 = 10;
 
@@ -432,6 +433,13 @@ mod tests {
         assert_eq!(encode(&Verdict::Would(PlannedChange::new(true)))[4..], [7, 0, 0, 1]);
         assert_eq!(encode(&Message::Planned(Vec::new()))[4..], [40, 0]);
         assert_eq!(encode(&Message::Heard(3))[4..], [41, 3]);
+        let deletion = Deletion { rules: Vec::new(), excluded: true, most: None, backup: None };
+        assert_eq!(encode(&Message::Deletion(deletion))[4..], [42, 0, 1, 0, 0]);
+        assert_eq!(encode(&Message::Moving)[4..], [43]);
+        assert_eq!(encode(&Message::WantNames(8))[4..], [44, 8]);
+        assert_eq!(encode(&Message::Names(Vec::new()))[4..], [45, 0]);
+        assert_eq!(encode(&Message::NamesEnd(None))[4..], [46, 0]);
+        assert_eq!(encode(&Message::Deleted(5, None))[4..], [47, 5, 0]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::io::Write;
+use std::ops::Range;
 use std::path::Path;
+use std::process::Command;
 
 use tidegate_control::rng::Rng;
 use tidegate_transfer::filter::rule::{Line, Lines, Rule, read};
@@ -159,4 +161,18 @@ pub fn read_rules(texts: &[String]) -> Vec<Rule> {
         }
     }
     rules
+}
+
+/// Holds that each of `seeds` is as rsync has it: `differences` says where one is not. `what` says what is the same then.
+pub fn judged_by_rsync(what: &str, seeds: Range<u64>, differences: impl Fn(u64) -> Option<String>) {
+    let runs = Command::new("rsync").arg("--version").output().is_ok_and(|output| output.status.success());
+    if !runs {
+        crate::common::skip(what, "rsync is not installed");
+        return;
+    }
+    println!("seeds {seeds:?}");
+    let all = seeds.end - seeds.start;
+    let different: Vec<_> = seeds.filter_map(differences).collect();
+    println!("{} of {all} {what} as rsync", all - different.len() as u64);
+    assert!(different.is_empty(), "{} differ:\n{}", different.len(), different.join("\n"));
 }

@@ -2,9 +2,9 @@
 
 use super::ReceiverState;
 use crate::error::{Error, ErrorKind, Result};
-use crate::manifest::{Entry, Kind, Timestamp};
+use crate::manifest::Kind;
 use crate::mirror::Deleted;
-use crate::mirror::plan::Stranger;
+use crate::mirror::plan::Extraneous;
 use crate::offer::{DirectoryNames, OFFER_ENTRIES};
 use crate::path::RelPath;
 use crate::plan::{Action, EntryKind, Planned, PlannedChange};
@@ -37,8 +37,8 @@ impl ReceiverState {
         let mut mirror = self.mirror.lock().expect("not poisoned");
         let Some(comparing) = mirror.as_mut() else { return Ok(()) };
         let mut going = Vec::new();
-        let compared = comparing.compare(directories, &mut |stranger| {
-            going.push(stranger);
+        let compared = comparing.compare(directories, &mut |extraneous| {
+            going.push(extraneous);
             if going.len() >= OFFER_ENTRIES {
                 self.tell_going(std::mem::take(&mut going));
             }
@@ -69,9 +69,9 @@ impl ReceiverState {
     }
 
     /// Tells of what would be removed, here and to the sender.
-    fn tell_going(&self, going: Vec<Stranger>) {
+    fn tell_going(&self, going: Vec<Extraneous>) {
         let planned: Vec<Planned> =
-            going.into_iter().filter_map(|stranger| self.planned_removal(stranger)).collect();
+            going.into_iter().filter_map(|extraneous| self.planned_removal(extraneous)).collect();
         if !planned.is_empty() {
             self.path.ledger.would(planned.clone());
             self.outbox.send_patiently(&Message::Planned(planned), || self.path.is_stopped());
@@ -79,11 +79,9 @@ impl ReceiverState {
     }
 
     /// None of what has vanished meanwhile.
-    fn planned_removal(&self, stranger: Stranger) -> Option<Planned> {
-        let path = RelPath::new(stranger.path).ok()?;
-        let entry =
-            Entry { path, kind: Kind::Directory, mode: 0, mtime: Timestamp { seconds: 0, nanoseconds: 0 } };
-        let there = self.path.sink.there(&entry).ok()??;
+    fn planned_removal(&self, extraneous: Extraneous) -> Option<Planned> {
+        let path = RelPath::new(extraneous.path).ok()?;
+        let there = self.path.sink.there(&path).ok()??;
         let (kind, size) = match there.kind {
             Some(Kind::Directory) => (EntryKind::Directory, 0),
             Some(Kind::Symlink { .. }) => (EntryKind::Link, 0),
@@ -91,7 +89,7 @@ impl ReceiverState {
             None => (EntryKind::File, 0),
         };
         let change = PlannedChange { action: Action::Delete, differs: Vec::new(), sent: false };
-        Some(Planned { path: entry.path, kind, size, change })
+        Some(Planned { path, kind, size, change })
     }
 
     fn tell_deleted(&self, deleted: Deleted) {

@@ -142,7 +142,9 @@ impl ReceiverState {
         }
         let standing = self.path.sink.prepare(entry, true)?;
         let is_file = matches!(entry.kind, Kind::File { .. });
-        let Some(there) = self.path.sink.there(entry)? else { return would(PlannedChange::new(is_file)) };
+        let Some(there) = self.path.sink.there(&entry.path)? else {
+            return would(PlannedChange::new(is_file));
+        };
         let mut differs = differences(entry, &there);
         let Standing::Present(mtime, _) = standing else {
             if standing == Standing::Same {
@@ -174,7 +176,7 @@ impl ReceiverState {
     /// What would become of a file that is there, after the sender has read its own.
     fn compared_with(&self, file: &Compared, is_same: bool) -> Verdict {
         let entry = &file.entry;
-        match self.path.sink.there(entry) {
+        match self.path.sink.there(&entry.path) {
             Ok(there) => {
                 let mut differs = there.map(|there| differences(entry, &there)).unwrap_or_default();
                 if is_same {

@@ -276,7 +276,7 @@ impl ReceiverState {
         if self.taking == Taking::default() {
             return Ok(false);
         }
-        let Some(there) = self.path.sink.there(entry)? else { return Ok(existing) };
+        let Some(there) = self.path.sink.there(&entry.path)? else { return Ok(existing) };
         let is_directory = entry.kind == Kind::Directory;
         let is_file = matches!(entry.kind, Kind::File { .. });
         let newer = update && is_file && there.is_file() && there.mtime > entry.mtime;

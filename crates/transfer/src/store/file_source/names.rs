@@ -9,7 +9,7 @@ use super::walk::{MAX_DEPTH, rule_file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::offer::DirectoryNames;
-use crate::path::is_reserved;
+use crate::path::{inside, is_reserved};
 use crate::sys::confined::Root;
 use crate::sys::fs::{AtFlags, Dir, FileType, OFlags, fstat, statat};
 use crate::terms::Links;
@@ -205,8 +205,4 @@ fn within<'p>(tree: &Tree, path: &'p [u8]) -> &'p [u8] {
         true => path,
         false => path.get(tree.prefix.len() + 1..).unwrap_or_default(),
     }
-}
-
-fn inside(directory: &[u8], name: &[u8]) -> Vec<u8> {
-    if directory.is_empty() { name.to_vec() } else { [directory, b"/", name].concat() }
 }

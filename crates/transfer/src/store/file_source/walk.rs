@@ -9,7 +9,7 @@ use super::tree::{Tree, is_dots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, MAX_RULE_FILE};
 use crate::manifest::{Entry, Kind, Timestamp};
-use crate::path::{RelPath, is_reserved, join, split};
+use crate::path::{RelPath, inside, is_reserved, join, split};
 use crate::store::{Found, Listed};
 use crate::sys::confined::Root;
 use crate::sys::fs::{
@@ -20,7 +20,7 @@ use crate::terms::Links;
 use crate::text::show;
 
 /// Deepest directory nesting walked into.
-pub(super) const MAX_DEPTH: usize = 1000;
+pub(crate) const MAX_DEPTH: usize = 1000;
 
 /// A walk through one of a source's trees.
 pub(super) struct Walk<'w> {
@@ -244,8 +244,7 @@ impl<'w> Walk<'w> {
                 self.filter.leave();
                 continue;
             };
-            let inner =
-                if level.path.is_empty() { name.clone() } else { [&level.path[..], b"/", &name].concat() };
+            let inner = inside(&level.path, &name);
             // What unfinished transfers into this directory left is no content of it.
             if is_reserved(&name) {
                 continue;
