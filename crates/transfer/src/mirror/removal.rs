@@ -51,11 +51,11 @@ impl Spill {
         if let Err(error) = self.write() {
             return Deleted::nothing(&error);
         }
-        let Self { work, log, .. } = self;
-        drop(log);
+        // Held until all is done: a lock that is given up is not had back at once where a child is being started.
+        let Self { work, log: _held, .. } = self;
         let (mut deleted, mut beyond) = (Deleted::default(), 0u64);
         let mut parent: Option<(Vec<u8>, Root)> = None;
-        let read = RecordLog::open(&work, FILE, MAGIC, |extraneous: Extraneous| {
+        let read = RecordLog::read(&work, FILE, MAGIC, |extraneous: Extraneous| {
             if most.is_some_and(|most| deleted.entries >= most) {
                 beyond += 1;
                 return;
