@@ -171,7 +171,7 @@ impl OverSsh {
                 // For another host, whose names may be others.
                 address.host = at.to_string();
             }
-            setup.carriers.carry(&address, found.carrier);
+            setup.carriers.carry(&address, found.carrier, session.ready.versions);
             Ok(Some(address))
         };
         let (source, destination) = (reached(source, false)?, reached(destination, true)?);

@@ -291,7 +291,8 @@ impl Endpoint {
             let arrival = handshake::accept(socket, &endpoint.tls, endpoint.config.clear);
             endpoint.unauthenticated.lock().expect("not poisoned").leave(number);
             match arrival {
-                Ok(arrival) => {
+                Ok(None) => {}
+                Ok(Some(arrival)) => {
                     if let Err(error) = endpoint.admit(arrival, origin) {
                         tracing::info!("{error}");
                     }

@@ -9,7 +9,8 @@ use tidegate_control::{BitRate, Concurrency, PerStage, Stage};
 
 use crate::counters::{CounterDetail, Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
-use crate::pipeline::data_streams::{Dialer, in_vain_pause, open_patiently};
+use crate::pipeline::data_streams::{in_vain_pause, open_patiently};
+use crate::pipeline::dialer::Dialer;
 use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
 use crate::rate_samples::RateSamples;

@@ -15,6 +15,8 @@ pub mod work;
 // The sender.
 mod stream_sums;
 
+pub(crate) mod dialer;
+
 pub(crate) mod data_streams;
 pub(crate) mod send;
 

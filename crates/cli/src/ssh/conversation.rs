@@ -65,6 +65,9 @@ pub enum Answer {
 pub struct Ready {
     /// The program's version.
     pub program: String,
+    /// The oldest and the newest protocol version that it speaks.
+    #[serde(default)]
+    pub versions: Option<(u16, u16)>,
     /// The endpoint's address with its ticket; the host is its own name for itself.
     pub endpoint: String,
     /// The address that ssh came to.

@@ -6,15 +6,13 @@ use std::io::{self, Write};
 use std::ops::Range;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-
-use rustls::ClientConfig;
 
 use crate::counters::StreamCounters;
 use crate::error::{Error, ErrorKind, Result};
-use crate::hash::Digest;
 use crate::manifest::BLOCK;
+use crate::pipeline::dialer::Dialer;
 use crate::pipeline::staging::Block;
 use crate::pipeline::stream_sums::{StreamSums, add};
 use crate::sys::clock::Instant;
@@ -22,12 +20,8 @@ use crate::sys::net::{self, Shutdown, TcpStream};
 use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::tcp::{self, TcpInfo};
 use crate::sys::thread;
-use crate::terms::DataPlane;
 use crate::wire::channel::Channel;
 use crate::wire::frame::Frame;
-use crate::wire::handshake::{self, StreamOpening};
-use crate::wire::ticket::Address;
-use crate::wire::way::Way;
 
 /// How long what waits in the kernel to be sent on a stream may take at the stream's rate.
 const QUEUED: Duration = Duration::from_millis(50);
@@ -66,45 +60,6 @@ pub fn open_patiently<T>(mut open: impl FnMut() -> Result<T>, over: impl Fn() ->
             }
             opened => return opened.map_err(|error| error.within("no data stream")),
         }
-    }
-}
-
-/// What is needed to dial another data stream.
-#[derive(Clone, Debug)]
-pub struct Dialer {
-    /// Where the peer listens.
-    pub address: Address,
-    /// How the session found it.
-    pub way: Way,
-    /// Whom we expect there.
-    pub config: Arc<ClientConfig>,
-    /// How the bulk travels.
-    pub plane: DataPlane,
-    /// The protocol version of the session.
-    pub version: u16,
-    /// What binds a stream to the session.
-    pub token: Digest,
-    next: Arc<AtomicU32>,
-}
-
-impl Dialer {
-    /// Dials streams of the session with `token`.
-    pub fn new(
-        (address, way): (Address, Way),
-        config: Arc<ClientConfig>,
-        plane: DataPlane,
-        version: u16,
-        token: Digest,
-    ) -> Self {
-        Self { address, way, config, plane, version, token, next: Arc::default() }
-    }
-
-    /// Opens the next stream.
-    pub fn dial(&self) -> Result<(u32, Channel)> {
-        let index = self.next.fetch_add(1, Relaxed);
-        let stream = StreamOpening { plane: self.plane, version: self.version, token: &self.token, index };
-        let channel = handshake::open_stream_at(&self.address, &self.way, &self.config, &stream)?;
-        Ok((index, channel))
     }
 }
 

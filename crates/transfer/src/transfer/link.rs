@@ -2,17 +2,19 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustls::ClientConfig;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::pipeline::dialer::Dialer;
 use crate::quota::Quota;
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Iperf3Test, RunId, SourceRoot};
-use crate::terms::Purpose;
-use crate::wire::handshake::{self, Unopened};
+use crate::terms::{Purpose, Terms};
+use crate::wire::handshake::{self, Opened, Unopened};
 use crate::wire::message::{
     DELETION_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
     SELECTION_SINCE, VERSIONS,
@@ -41,6 +43,8 @@ pub struct Link {
     /// How its data streams get there.
     pub way: Way,
     place: String,
+    /// Whether its welcome is still to come, before its first answer.
+    unwelcomed: AtomicBool,
 }
 
 impl Link {
@@ -74,13 +78,14 @@ impl Link {
         metadata: &Arc<Quota>,
     ) -> Result<Self, Unopened> {
         let config = check_ticket(address, pki)?.client()?;
-        let (channel, version) =
+        let Opened { channel, version, welcomed } =
             handshake::open_session_at(address, way, &config, versions).map_err(passing)?;
         let lost = |error| Error::connection("lost the connection to", address.place(), error);
         let peer = channel.socket().peer_addr().map_err(lost)?;
         let place = address.place();
         let (outbox, inbox) = session::start_within(channel, &place, metadata)?;
-        Ok(Self { outbox, inbox, config, place, version, peer, way: way.settled(peer) })
+        let unwelcomed = AtomicBool::new(!welcomed);
+        Ok(Self { outbox, inbox, config, place, version, peer, way: way.settled(peer), unwelcomed })
     }
 
     /// Refuses an endpoint that speaks no version of `since`, in which `what` is understood; `instead` says what else helps.
@@ -153,6 +158,13 @@ impl Link {
     }
 
     fn answer_within(&self, time: Duration) -> Result<Message> {
+        if self.unwelcomed.swap(false, Relaxed) && self.hear(time)? != Message::Welcome(self.version) {
+            return Err(Error::protocol(format!("the endpoint at {} did not say welcome", self.place)));
+        }
+        self.hear(time)
+    }
+
+    fn hear(&self, time: Duration) -> Result<Message> {
         let late =
             || Error::new(ErrorKind::Connection, format!("the endpoint at {} did not answer", self.place));
         match self.inbox.receive_within(time)?.ok_or_else(late)? {
@@ -176,15 +188,33 @@ impl Link {
         }
     }
 
-    /// Asks for a transfer; answers with what its data streams show.
+    /// Dials the data streams of the transfer that was asked for, at `address`.
+    pub fn dialer(&self, address: &Address, terms: &Terms) -> Dialer {
+        let place = (address.clone(), self.way.clone());
+        let dialer = Dialer::new(place, Arc::clone(&self.config), terms.data_plane, self.version);
+        if terms.purpose != Purpose::Plan {
+            dialer.begin();
+        }
+        dialer
+    }
+
+    /// Asks for a transfer, which the endpoint then [accepts](Self::accepted) or not.
     ///
     /// # Errors
-    /// The endpoint refuses, or it is only to be said what would be done and it is too old to understand that.
-    pub fn request(&self, request: Request) -> Result<Digest> {
+    /// It is only to be said what would be done, and the endpoint is too old to understand that.
+    pub fn request(&self, request: Request) -> Result<()> {
         if request.purpose() == Some(Purpose::Plan) {
             self.needs(PLAN_SINCE, "a dry run is understood", "")?;
         }
         self.outbox.send(&Message::Request(request));
+        Ok(())
+    }
+
+    /// What data streams of the transfer that was asked for show.
+    ///
+    /// # Errors
+    /// The endpoint refuses.
+    pub fn accepted(&self) -> Result<Digest> {
         match self.answer()? {
             Message::Accepted { token } => Ok(token),
             _ => Err(Error::protocol("the endpoint answered something else than was asked")),
@@ -337,7 +367,8 @@ mod tests {
             };
             let request =
                 Request::SendTo { source, destination: address.to_bytes(), pace_ms: (100, 0), terms };
-            link.request(request).expect("agreed");
+            link.request(request).expect("asked");
+            link.accepted().expect("agreed");
             link.outbox.send(&Message::Step(PerStage::all(1)));
             let answer = link.answer().expect("an answer");
             assert_eq!(matches!(answer, Message::RoundTrip(_)), told, "version {newest}: {answer:?}");
@@ -385,7 +416,9 @@ mod tests {
         link.outbox.send(&Message::Request(receive()));
         let error = link.answer().expect_err("refused");
         assert!(error.kind == ErrorKind::Protocol && error.message.contains("version 10"), "{error}");
-        Link::open(&address, None).expect("let in").request(receive()).expect("agreed");
+        let link = Link::open(&address, None).expect("let in");
+        link.request(receive()).expect("asked");
+        link.accepted().expect("agreed");
         assert!(!directory.path().join("new").exists());
         endpoint.drain();
     }

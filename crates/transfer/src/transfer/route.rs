@@ -16,7 +16,6 @@ use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::mirror::Mirror;
 use crate::mirror::backup::Backup;
-use crate::pipeline::data_streams::Dialer;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::plan::PlanListener;
@@ -173,19 +172,21 @@ pub fn push(
     link.name_deletion(setup.deletion.as_ref())?;
     link.name_moving(setup.moving)?;
     link.name_roots(source.roots());
-    let token = link.request(request)?;
-    let Link { outbox, inbox, config, version, way, .. } = link;
+    link.request(request)?;
+    let dialer = link.dialer(address, &setup.terms);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
-    let dialer = Dialer::new((address.clone(), way), config, setup.terms.data_plane, version, token);
+    // It offers while the endpoint makes up its mind.
     let sender = Sender::start(
         source,
         setup.terms.clone(),
-        outbox.clone(),
-        Some(dialer),
+        link.outbox.clone(),
+        Some(dialer.clone()),
         Arc::clone(&ledger),
         &setup.share,
-        Peer::of(version, Some(setup.stall)),
+        Peer::of(link.version, Some(setup.stall)),
     );
+    dialer.accepted(link.accepted()?);
+    let Link { outbox, inbox, version, .. } = link;
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = Side::Send(sender);
     let transfer = LiveTransfer::start(side, (outbox, inbox, version), ledger, bounds, setup)?;
@@ -201,8 +202,10 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     link.name_moving(setup.moving)?;
     let mut single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
-    let token = link.request(Request::Send { source, terms: setup.terms.clone() })?;
-    let Link { outbox, inbox, config, version, way, .. } = link;
+    link.request(Request::Send { source, terms: setup.terms.clone() })?;
+    let dialer = link.dialer(address, &setup.terms);
+    dialer.accepted(link.accepted()?);
+    let Link { outbox, inbox, version, .. } = link;
     // The endpoint says whether the one path it was asked for is a file.
     if let Ok(Message::Single(is_single)) = inbox.receive() {
         single &= is_single;
@@ -258,7 +261,6 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let receiver = Arc::new(receiver);
     let has_read_stage = has_read_stage && !setup.terms.streams_read();
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
-    let dialer = Dialer::new((address.clone(), way), config, setup.terms.data_plane, version, token);
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
     let transfer = LiveTransfer::start(side, (outbox, inbox, version), ledger, bounds, setup)?;
@@ -279,6 +281,7 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
     link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
+    link.accepted()?;
     let bounds = bounds(setup.terms.max_workers, !setup.terms.streams_read(), true);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     let driven = (setup.pace, setup.interrupt.clone());

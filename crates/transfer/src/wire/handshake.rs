@@ -21,7 +21,9 @@ use crate::sys::thread;
 use crate::terms::DataPlane;
 use crate::wire::channel::{Channel, retry};
 use crate::wire::distrust::in_words;
-use crate::wire::message::{Hello, MAX_UNAUTHENTICATED, Message, PROMPT_SINCE, VERSIONS, decode, encode};
+use crate::wire::message::{
+    Hello, MAX_UNAUTHENTICATED, Message, PROMPT_SINCE, VERSIONS, common_version, decode, encode,
+};
 use crate::wire::ticket::{Address, proof};
 use crate::wire::way::Way;
 
@@ -174,19 +176,22 @@ fn is_about_trust(alert: AlertDescription) -> bool {
 
 /// Opens a session at `address`; afterwards reads no longer time out.
 pub fn open_session(address: &Address, config: &Arc<ClientConfig>) -> Result<Channel> {
-    open_session_within(address, config, VERSIONS).map(|(channel, _)| channel)
+    Ok(open_session_at(address, &Way::to(address)?, config, VERSIONS).map(|opened| opened.channel)?)
 }
 
-/// The same with the versions that are offered; answers with the one that the endpoint chose as well.
-pub(crate) fn open_session_within(
-    address: &Address,
-    config: &Arc<ClientConfig>,
-    versions: (u16, u16),
-) -> Result<(Channel, u16)> {
-    Ok(open_session_at(address, &Way::to(address)?, config, versions)?)
+/// A session that was asked for.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// Its connection.
+    pub channel: Channel,
+    /// The protocol version to speak.
+    pub version: u16,
+    /// Whether the endpoint has said that it lets us in. Where its versions are known that is not waited for, a round
+    /// trip: its welcome, or why there is none, comes before anything else it says.
+    pub welcomed: bool,
 }
 
-/// The same by `way`; tells failures apart.
+/// The same by `way` with the versions that are offered; tells failures apart.
 ///
 /// One that is closed before it is welcome is tried again after each of `PAUSES`.
 pub(crate) fn open_session_at(
@@ -194,7 +199,7 @@ pub(crate) fn open_session_at(
     way: &Way,
     config: &Arc<ClientConfig>,
     versions: (u16, u16),
-) -> Result<(Channel, u16), Unopened> {
+) -> Result<Opened, Unopened> {
     let begun = Instant::now();
     let mut pauses = PAUSES.iter();
     loop {
@@ -213,7 +218,7 @@ fn try_session(
     way: &Way,
     config: &Arc<ClientConfig>,
     versions: (u16, u16),
-) -> Result<(Channel, u16), Unopened> {
+) -> Result<Opened, Unopened> {
     let mut channel = dial_tls(address, way, config)?;
     let exporter = channel.exporter();
     let (claims, proof) = match &address.ticket {
@@ -231,6 +236,10 @@ fn try_session(
         Unopened::during(cause, told)
     };
     channel.write_all(&encode(&hello)).map_err(lost)?;
+    if let Some(version) = way.versions().and_then(|theirs| common_version(versions, theirs)) {
+        channel.set_deadline(None).map_err(lost)?;
+        return Ok(Opened { channel, version, welcomed: false });
+    }
     let version = match read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME)
         .map_err(lost)??
     {
@@ -248,7 +257,7 @@ fn try_session(
         _ => return Err(Error::protocol("the endpoint did not say welcome").into()),
     };
     channel.set_deadline(None).map_err(lost)?;
-    Ok((channel, version))
+    Ok(Opened { channel, version, welcomed: true })
 }
 
 /// A data stream that is opened: of which session, and how.
@@ -280,27 +289,41 @@ pub(crate) fn open_stream_at(
     config: &Arc<ClientConfig>,
     stream: &StreamOpening<'_>,
 ) -> Result<Channel> {
+    introduce(connect_stream(address, way, config, stream.plane)?, address, stream)
+}
+
+/// A connection that a data stream may have, of whatever session.
+pub(crate) fn connect_stream(
+    address: &Address,
+    way: &Way,
+    config: &Arc<ClientConfig>,
+    plane: DataPlane,
+) -> Result<Channel> {
+    match plane {
+        DataPlane::Tls => Ok(dial_tls(address, way, config)?),
+        DataPlane::Clear => Ok(Channel::Clear(dial(address, way)?)),
+    }
+}
+
+/// Says on a connection of [`connect_stream`] which data stream it is.
+pub(crate) fn introduce(
+    mut channel: Channel,
+    address: &Address,
+    stream: &StreamOpening<'_>,
+) -> Result<Channel> {
     let StreamOpening { plane, version, token, index } = *stream;
-    let place = address.place();
-    let lost = |error: io::Error| Error::connection("lost the connection to", &place, error);
+    let lost = |error: io::Error| Error::connection("lost the connection to", address.place(), error);
     // What is said before the opening, in the same packet, and what the proof is bound to.
-    let (mut channel, preface, binding) = match plane {
-        DataPlane::Tls => {
-            let channel = dial_tls(address, way, config)?;
-            let exporter = channel.exporter();
-            (channel, &[][..], exporter)
-        }
-        DataPlane::Clear if version >= PROMPT_SINCE => {
-            (Channel::Clear(dial(address, way)?), &CLEAR_PREFACE[..], Vec::new())
-        }
+    let (preface, binding) = match plane {
+        DataPlane::Tls => (&[][..], channel.exporter()),
+        DataPlane::Clear if version >= PROMPT_SINCE => (&CLEAR_PREFACE[..], Vec::new()),
         DataPlane::Clear => {
-            let mut channel = Channel::Clear(dial(address, way)?);
             let deadline = Instant::now() + HANDSHAKE_TIME;
             channel.set_deadline(Some(deadline)).map_err(lost)?;
             channel.write_all(NONCE_PREFACE).map_err(lost)?;
             let mut nonce = [0; 32];
             read_before(&mut channel, &mut nonce, deadline).map_err(lost)?;
-            (channel, &[][..], nonce.to_vec())
+            (&[][..], nonce.to_vec())
         }
     };
     let proof = *stream_proof(token, index, &binding).as_bytes();
@@ -321,17 +344,18 @@ pub struct Arrival {
     pub binding: Vec<u8>,
 }
 
-/// Reads the opening of a connection; `clear` tells whether clear streams are allowed at all.
+/// Reads the opening of a connection, if there is one: a connection for a data stream is made ahead, and may turn out not
+/// to be needed. `clear` tells whether clear streams are allowed at all.
 ///
 /// Takes at most [`HANDSHAKE_TIME`] in all, however slowly the peer talks.
-pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Result<Arrival> {
+pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Result<Option<Arrival>> {
     let deadline = Instant::now() + HANDSHAKE_TIME;
     let lost = |error: io::Error| Error::connection("a peer", "left during the handshake", error);
     tcp::prepare(&socket, PATIENCE).map_err(lost)?;
     socket.set_read_timeout(Some(HANDSHAKE_TIME)).map_err(lost)?;
     let mut first = [0];
     if retry(|| socket.peek(&mut first)).map_err(lost)? == 0 {
-        return Err(Error::new(ErrorKind::Connection, "a peer connected and said nothing"));
+        return Ok(None);
     }
     let (mut channel, binding) = if first == CLEAR_PREFACE[..1] {
         if !clear {
@@ -364,9 +388,9 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
         let exporter = channel.exporter();
         (channel, exporter)
     };
-    let opening = read_message(&mut channel, deadline).map_err(lost)??;
+    let Some(opening) = read_message_if_any(&mut channel, deadline).map_err(lost)? else { return Ok(None) };
     channel.set_deadline(None).map_err(lost)?;
-    Ok(Arrival { channel, opening, binding })
+    Ok(Some(Arrival { channel, opening: opening?, binding }))
 }
 
 /// Reads one small message before `deadline`, never more bytes than it has.
@@ -374,15 +398,27 @@ fn read_message<T: for<'a> Deserialize<'a>>(
     channel: &mut Channel,
     deadline: Instant,
 ) -> io::Result<Result<T>> {
+    read_message_if_any(channel, deadline)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+}
+
+/// The same; `None` where the peer has left properly before a byte of it.
+fn read_message_if_any<T: for<'a> Deserialize<'a>>(
+    channel: &mut Channel,
+    deadline: Instant,
+) -> io::Result<Option<Result<T>>> {
     let mut bytes = vec![0; 4];
-    read_before(channel, &mut bytes, deadline)?;
+    channel.set_deadline(Some(deadline))?;
+    match channel.read(&mut bytes)? {
+        0 => return Ok(None),
+        n => read_before(channel, &mut bytes[n..], deadline)?,
+    }
     let length = u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize;
     if length > MAX_UNAUTHENTICATED {
-        return Ok(Err(Error::protocol("an opening message that is too long")));
+        return Ok(Some(Err(Error::protocol("an opening message that is too long"))));
     }
     bytes.resize(4 + length, 0);
     read_before(channel, &mut bytes[4..], deadline)?;
-    Ok(decode(&bytes, MAX_UNAUTHENTICATED).map(|message| message.expect("whole").0))
+    Ok(Some(decode(&bytes, MAX_UNAUTHENTICATED).map(|message| message.expect("whole").0)))
 }
 
 fn read_before(channel: &mut Channel, mut buffer: &mut [u8], deadline: Instant) -> io::Result<()> {
@@ -416,7 +452,7 @@ mod tests {
                 // As many as are ever made by one call.
                 let is_last = came == 1 + PAUSES.len() as u32;
                 if came > away {
-                    let mut arrival = accept(socket, &config, false).expect("a session");
+                    let mut arrival = accept(socket, &config, false).expect("a peer").expect("a session");
                     let welcome = encode(&Message::Welcome(VERSIONS.1));
                     arrival.channel.write_all(&welcome).expect("welcomed");
                     // The client leaves first.
@@ -445,7 +481,7 @@ mod tests {
             let clock = manual::stop();
             let began = Instant::now();
             let opened = open_session_at(&address, &Way::Dial(vec![place]), &config, VERSIONS)
-                .map(|(_, version)| version);
+                .map(|opened| opened.version);
             let waited = began.elapsed();
             drop(clock);
             let most: Duration = PAUSES.iter().take(away as usize).sum();

@@ -26,8 +26,8 @@ pub trait Carrier: std::fmt::Debug + Send + Sync {
 pub enum Way {
     /// By dialling the first of these that answers.
     Dial(Vec<SocketAddr>),
-    /// From whoever brings them.
-    Carried(Arc<dyn Carrier>),
+    /// From whoever brings them; with the oldest and the newest protocol version spoken there, where that is known.
+    Carried(Arc<dyn Carrier>, Option<(u16, u16)>),
 }
 
 impl Way {
@@ -41,14 +41,22 @@ impl Way {
     pub(crate) fn settled(&self, found: SocketAddr) -> Self {
         match self {
             Self::Dial(_) => Self::Dial(vec![found]),
-            Self::Carried(carrier) => Self::Carried(Arc::clone(carrier)),
+            Self::Carried(..) => self.clone(),
+        }
+    }
+
+    /// The protocol versions that are spoken there, where that is known beforehand.
+    pub(crate) fn versions(&self) -> Option<(u16, u16)> {
+        match self {
+            Self::Dial(_) => None,
+            Self::Carried(_, versions) => *versions,
         }
     }
 
     /// A connection, within `patience` for each that is tried.
     pub(crate) fn connect(&self, patience: Duration) -> io::Result<TcpStream> {
         match self {
-            Self::Carried(carrier) => carrier.connection(patience),
+            Self::Carried(carrier, _) => carrier.connection(patience),
             Self::Dial(candidates) => {
                 let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
                 for candidate in candidates {
@@ -65,19 +73,20 @@ impl Way {
 
 /// Who brings connections to which endpoints; all others are dialled.
 #[derive(Clone, Debug, Default)]
-pub struct Carriers(Vec<(String, Arc<dyn Carrier>)>);
+pub struct Carriers(Vec<(String, Way)>);
 
 impl Carriers {
-    /// Has `carrier` bring all connections to the endpoint at `address`.
-    pub fn carry(&mut self, address: &Address, carrier: Arc<dyn Carrier>) {
-        self.0.push((address.place(), carrier));
+    /// Has `carrier` bring all connections to the endpoint at `address`, which speaks these protocol versions, if that is
+    /// known: then nothing waits for it to say so.
+    pub fn carry(&mut self, address: &Address, carrier: Arc<dyn Carrier>, versions: Option<(u16, u16)>) {
+        self.0.push((address.place(), Way::Carried(carrier, versions)));
     }
 
     /// How the endpoint at `address` is reached.
     pub fn way(&self, address: &Address) -> Result<Way> {
         let place = address.place();
         match self.0.iter().find(|(known, _)| *known == place) {
-            Some((_, carrier)) => Ok(Way::Carried(Arc::clone(carrier))),
+            Some((_, way)) => Ok(way.clone()),
             None => Way::to(address),
         }
     }

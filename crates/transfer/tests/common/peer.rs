@@ -42,6 +42,15 @@ pub struct Server {
 
 impl Server {
     pub fn new(script: impl Fn(&Visit) + Send + Sync + 'static) -> Self {
+        Self::welcoming(script, None)
+    }
+
+    /// One that says welcome, with this version, only once it has been asked for something.
+    pub fn late(version: u16, script: impl Fn(&Visit) + Send + Sync + 'static) -> Self {
+        Self::welcoming(script, Some(version))
+    }
+
+    fn welcoming(script: impl Fn(&Visit) + Send + Sync + 'static, late: Option<u16>) -> Self {
         let state = tempfile::tempdir().expect("a directory");
         let identity = Identity::load_or_create(state.path()).expect("made");
         let tls = identity.server().expect("a configuration");
@@ -64,13 +73,15 @@ impl Server {
                 let (tls, arrived, streams, script) =
                     (Arc::clone(&tls), arrived.clone(), Arc::clone(&streams), Arc::clone(&script));
                 thread::spawn(move || {
-                    let Ok(arrival) = handshake::accept(socket, &tls, true) else { return };
+                    let Ok(Some(arrival)) = handshake::accept(socket, &tls, true) else { return };
                     let mut channel = arrival.channel;
                     match arrival.opening {
                         Opening::Stream(hello) => drop(arrived.send((hello.index, channel))),
                         Opening::Session(_) => {
-                            let welcome = encode(&Message::Welcome(VERSIONS.1));
-                            std::io::Write::write_all(&mut channel, &welcome).expect("written");
+                            if late.is_none() {
+                                let welcome = encode(&Message::Welcome(VERSIONS.1));
+                                std::io::Write::write_all(&mut channel, &welcome).expect("written");
+                            }
                             let (outbox, inbox) = session::start(channel, "a client").expect("started");
                             let mut ahead = Vec::new();
                             let request = loop {
@@ -80,6 +91,7 @@ impl Server {
                                     Err(_) => return,
                                 }
                             };
+                            late.iter().for_each(|&version| outbox.send(&Message::Welcome(version)));
                             script(&Visit { request, ahead, outbox, inbox, streams });
                         }
                     }
