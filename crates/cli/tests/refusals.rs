@@ -55,6 +55,37 @@ fn exit_codes_are_those_of_the_table() {
 }
 
 #[test]
+fn how_a_mirror_is_meant_is_said_whole_or_not_at_all() {
+    let world = world();
+    world.write("list", "file\n");
+    let a = world.endpoint("a", &[]);
+    for (options, words) in [
+        (&["--max-delete", "3"][..], "give it as well"),
+        (&["--backup-dir", "../old"], "give it as well"),
+        (&["--delete", "--max-delete", "-1"], "invalid value '-1'"),
+        (&["--delete", "--files-from", "list"], "leave one of them out"),
+        (&["--delete", "--move"], "cannot be used with"),
+        (&["--move", "--dry-run"], "cannot be used with"),
+        (&["--move", "--verify", "block"], "leave --verify block out"),
+    ] {
+        let to = a.at("x/");
+        let arguments: Vec<&str> = [&["copy"], options, &["dir/", &to]].concat();
+        let ran = world.run(&arguments);
+        assert!(ran.code == 2 && ran.err.contains(words), "{options:?}: {ran:?}");
+    }
+    // What the ticket does not allow is refused by the endpoint, before anything is moved.
+    for option in ["--delete", "--move"] {
+        let (from, to) =
+            if option == "--move" { (a.at("y"), "z/".to_owned()) } else { ("dir/".to_owned(), a.at("x/")) };
+        world.write("a/y", "y");
+        let ran = world.run(&["copy", option, &from, &to]);
+        assert!(ran.code == 5 && ran.err.contains("tidegate ticket --delete"), "{option}: {ran:?}");
+        assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    }
+    assert!(world.path("dir/file").exists() && world.path("a/y").exists() && !world.path("a/x").exists());
+}
+
+#[test]
 fn what_looks_like_another_host_is_no_file_here() {
     let world = world();
     let a = world.endpoint("a", &[]);

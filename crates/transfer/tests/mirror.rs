@@ -13,7 +13,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::mounted::Mounted;
-use common::{Fixture, drive, is_error};
+use common::proxy::{Fault, Plan, Proxy};
+use common::{Fixture, drive, eventually, is_error};
 use draw::{Draw, judged_by_rsync, read_rules};
 use tidegate_control::rng::Rng;
 use tidegate_transfer::error::{ErrorKind, Result};
@@ -209,6 +210,37 @@ fn a_source_that_could_not_be_read_whole_deletes_nothing() {
     fs::remove_file(m.source.join("dangling")).expect("removed");
     assert_eq!(m.run(all(&[])).expect("ran"), (2, Vec::new()));
     assert_eq!(m.there(), ["a", "d/", "d/b"]);
+}
+
+#[test]
+fn a_session_that_is_lost_deletes_all_or_nothing_and_the_next_run_completes_it() {
+    let names: Vec<String> = (0..300).map(|number| format!("d{}/f{number}", number % 7)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (mut lost, mut deleted) = (0, 0);
+    for seed in 0..8 {
+        let m = Mirrored::new(&names, &["stranger", "d1/stranger", "gone/x"]);
+        // After how much of what this end says: from the offers to the last of the names, and behind it.
+        let at = 3_000 + seed * 3_500;
+        let proxy = Proxy::start(m.f.address.port, move |index| match index {
+            0 => Plan { up: vec![Fault::Reset(at)], ..Plan::default() },
+            _ => Plan::default(),
+        });
+        let direct = m.to();
+        let To::Endpoint(mut address) = m.to() else { unreachable!("an endpoint") };
+        address.port = proxy.port;
+        let ran = m.run_between(&m.from(), &To::Endpoint(address), all(&[]));
+        lost += u32::from(ran.is_err());
+        let is_stranger = |path: &&String| path.contains("stranger") || path.starts_with("gone");
+        let there = m.there().iter().filter(is_stranger).count();
+        assert!(there == 0 || there == 4, "seed {seed}: {there} left of 4: {ran:?}");
+        deleted += u32::from(there == 0);
+        drop(proxy);
+        // Whoever was cut off is let go of soon.
+        eventually("the endpoint has let go", || m.run_between(&m.from(), &direct, all(&[])).is_ok());
+        let expected: BTreeSet<String> = paths_in(&m.source);
+        assert_eq!(m.there().into_iter().collect::<BTreeSet<_>>(), expected, "seed {seed}");
+    }
+    assert!(lost >= 4 && deleted < 8, "{lost} were lost, {deleted} deleted before that");
 }
 
 #[test]
