@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash};
 use crate::ledger::Ledger;
 use crate::manifest::{BLOCK, FileId, SEGMENT, missing, segment_range};
-use crate::offer::{Again, Outcome, Verdict};
+use crate::offer::{Again, OFFER_BYTES, OFFER_ENTRIES, Outcome, Verdict, WINDOW, WINDOW_BYTES};
 use crate::pipeline::data_streams::DataStreams;
 use crate::pipeline::dialer::Dialer;
 use crate::pipeline::pool::Pool;
@@ -161,6 +161,8 @@ struct Pending {
     untold: usize,
     /// Bytes of all their names.
     names: usize,
+    /// Whether the lister waits until there is room for more of them.
+    lister_waits: bool,
     listed: bool,
     finish_sent: bool,
     finished: bool,
@@ -415,24 +417,36 @@ impl SenderState {
         Ok(false)
     }
 
-    fn verdicts(self: &Arc<Self>, first: FileId, verdicts: Vec<Verdict>) -> Result<()> {
-        let mut pieces = Vec::new();
+    /// The files that verdicts are on; other entries have ended with theirs.
+    fn decided(&self, first: FileId, verdicts: Vec<Verdict>) -> Vec<(Arc<SendFile>, Verdict)> {
+        let mut pending = self.pending.lock().expect("not poisoned");
+        let mut files = Vec::with_capacity(verdicts.len());
         for (id, verdict) in (first..).zip(verdicts) {
-            let other = {
-                let mut pending = self.pending.lock().expect("not poisoned");
-                let other = pending.others.remove(&id);
-                pending.names -= other.as_ref().map_or(0, |other| other.entry.memory());
-                other
-            };
-            if let Some(other) = other {
-                self.room.notify_one();
+            if let Some(file) = pending.files.get(&id) {
+                files.push((Arc::clone(file), verdict));
+            } else if let Some(other) = pending.others.remove(&id) {
+                pending.names -= other.entry.memory();
                 if let Verdict::Failed(error) = verdict {
                     self.ledger.failed(other.entry.path.as_bytes(), error, false);
                 }
-                continue;
             }
-            let file = self.pending.lock().expect("not poisoned").files.get(&id).map(Arc::clone);
-            let Some(file) = file else { continue };
+        }
+        self.call_lister(&pending);
+        files
+    }
+
+    /// Has the lister go on, if it waits for room and there is some.
+    fn call_lister(&self, pending: &Pending) {
+        // Waking somebody is a call of the system, whether anybody sleeps or not.
+        if pending.lister_waits && pending.has_room() {
+            self.room.notify_all();
+        }
+    }
+
+    fn verdicts(self: &Arc<Self>, first: FileId, verdicts: Vec<Verdict>) -> Result<()> {
+        let mut pieces = Vec::new();
+        for (file, verdict) in self.decided(first, verdicts) {
+            let id = file.id;
             match verdict {
                 Verdict::Want { have } => {
                     file.asked(&[Asked::Offered, Asked::Told], Asked::Wanted)?;
@@ -552,7 +566,7 @@ impl SenderState {
             pending.names -= file.listed.entry.memory();
             file.ended.store(true, Relaxed);
             say(&file);
-            self.room.notify_one();
+            self.call_lister(&pending);
         }
     }
 
@@ -573,6 +587,11 @@ impl Pending {
 
     fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// Whether another offer fits into the window.
+    fn has_room(&self) -> bool {
+        self.len() + OFFER_ENTRIES <= WINDOW && self.names + OFFER_BYTES <= WINDOW_BYTES
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Asked, SendFile, SenderState};
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{FileId, Kind};
-use crate::offer::{OFFER_BYTES, OFFER_ENTRIES, WINDOW, WINDOW_BYTES};
+use crate::offer::{OFFER_BYTES, OFFER_ENTRIES};
 use crate::store::{Found, Listed};
 use crate::sys::clock::Instant;
 use crate::sys::sync::Mutex;
@@ -67,9 +67,11 @@ impl SenderState {
     /// Offers `batch`, waiting for room; `false` once stopped.
     fn offer(&self, next: &mut FileId, batch: &mut Vec<Listed>) -> bool {
         let mut pending = self.pending.lock().expect("not poisoned");
-        while (pending.len() > WINDOW || pending.names > WINDOW_BYTES) && !self.stopped.load(Relaxed) {
+        while !pending.has_room() && !self.stopped.load(Relaxed) {
+            pending.lister_waits = true;
             pending = self.room.wait(pending).expect("not poisoned");
         }
+        pending.lister_waits = false;
         if self.stopped.load(Relaxed) {
             return false;
         }

@@ -130,8 +130,9 @@ impl SenderState {
             let mut pending = self.pending.lock().expect("not poisoned");
             pending.untold -= count;
             pending.names -= names;
+            // Whoever waits for the end counts on it, too.
+            self.room.notify_all();
         }
-        self.room.notify_one();
         self.finish_if_done();
     }
 }
