@@ -171,5 +171,44 @@ class FileSystemTest(ServedTest):
         self.assertGreater(int(re.search(r"(\d+) passed", ran.stdout)[1]), 100)
 
 
+# Too large to be installed for every run of the tests: `pip install pandas pyarrow zarr xarray` into their environment.
+@needs("fsspec", "pandas", "pyarrow", "zarr", "xarray")
+class ReadersTest(ServedTest):
+    def setUp(self):
+        super().setUp()
+        os.environ["TIDEGATE_REMOTE_SERVED"] = self.address
+        self.addCleanup(os.environ.pop, "TIDEGATE_REMOTE_SERVED")
+
+    def test_tables_are_written_and_read(self):
+        import pandas
+        import pyarrow.dataset
+        import pyarrow.fs
+
+        table = pandas.DataFrame({"name": [f"sample {i}" for i in range(100_000)], "value": range(100_000)})
+        table.to_csv("tidegate://served/table.csv", index=False)
+        table.to_parquet("tidegate://served/set/table.parquet", row_group_size=10_000)
+        pandas.testing.assert_frame_equal(pandas.read_csv("tidegate://served/table.csv"), table)
+        found = pandas.read_parquet("tidegate://served/set", filters=[("value", ">=", 99_990)])
+        self.assertEqual(list(found["value"]), list(range(99_990, 100_000)))
+        import fsspec
+
+        fs = pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(fsspec.filesystem("tidegate", place="served:/")))
+        data = pyarrow.dataset.dataset("set", filesystem=fs, format="parquet")
+        self.assertEqual(data.count_rows(), 100_000)
+
+    def test_arrays_are_written_and_read(self):
+        import numpy
+        import xarray
+        import zarr
+
+        values = numpy.arange(1_000_000).reshape(1000, 1000)
+        array = zarr.create_array("tidegate://served/array.zarr", shape=values.shape, chunks=(100, 100), dtype=values.dtype)
+        array[:] = values
+        again = zarr.open_array("tidegate://served/array.zarr", mode="r")
+        self.assertTrue((again[250:750, 333] == values[250:750, 333]).all())
+        xarray.Dataset({"t": (("x", "y"), values)}).to_zarr("tidegate://served/set.zarr")
+        self.assertEqual(int(xarray.open_zarr("tidegate://served/set.zarr")["t"].sum()), int(values.sum()))
+
+
 if __name__ == "__main__":
     unittest.main()

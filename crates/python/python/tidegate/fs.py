@@ -40,11 +40,17 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
     protocol: ClassVar[tuple[str, ...]] = ("tidegate", "tg")
     root_marker = ""
 
-    def __init__(self, place: str, sessions: int = 8, **options: Any) -> None:
-        """`place` is what `tidegate copy` takes; as many as `sessions` connections read at once."""
-        listing = {name: options.pop(name) for name in _OF_FSSPEC if name in options}
-        super().__init__(place=place, sessions=sessions, **options, **listing)
+    def __init__(
+        self, place: str, sessions: int = 8, block_size: int | None = None, cache_type: str = "readahead", **options: Any
+    ) -> None:
+        """`place` is what `tidegate copy` takes; as many as `sessions` connections read at once.
+
+        Files are opened with that block size and cache, unless it is said then.
+        """
+        of_fsspec = {name: options.pop(name) for name in _OF_FSSPEC if name in options}
+        super().__init__(place=place, sessions=sessions, block_size=block_size, cache_type=cache_type, **options, **of_fsspec)
         self._place, self._sessions, self._options = place, sessions, options
+        self._block_size, self._cache_type = block_size, cache_type
         self._lock = Lock()
         self._connected: tuple[int, Connection] | None = None
 
@@ -202,7 +208,9 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         cache_options: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> TidegateFile:
-        return TidegateFile(self, path, mode, block_size or "default", autocommit, cache_options=cache_options, **kwargs)
+        block_size = block_size or self._block_size
+        kwargs = {"cache_type": self._cache_type, "cache_options": cache_options} | kwargs
+        return TidegateFile(self, path, mode, block_size or "default", autocommit, **kwargs)
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
         path = self._strip_protocol(path)
