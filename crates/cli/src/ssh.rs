@@ -106,8 +106,7 @@ impl FarHost {
     /// Starts an endpoint at `target`, and finds a way there.
     pub fn reach(args: &SshArgs, target: &Target, path: &[u8], interrupt: &Interrupt) -> Result<Self> {
         let asked = Asked { destination: None, ports: args.ports() };
-        let session =
-            Session::start(Ssh::new(args, target)?, asked, args.to_install()?, false, interrupt)?;
+        let session = Session::start(Ssh::new(args, target)?, asked, args.to_install()?, false, interrupt)?;
         let advertised = args.advertise.as_ref().map(|place| place.host.as_str());
         let found = via::find(&session, args.via, advertised, args.ports())?;
         let address = session.endpoint.clone().with_path(beneath_home(&session.ready.home.0, path));

@@ -77,8 +77,11 @@ fn directories_are_listed_and_links_told_of_by_what_they_lead_to() {
     assert_eq!(names(&client, "", false), ["a", "many"]);
     let listing = client.list(b"a", false, &Interrupt::default()).expect("listed");
     let told: Vec<_> = listing.entries.iter().map(|e| (e.status.kind, e.status.link.as_deref())).collect();
-    let wanted =
-        [(FileKind::Directory, None), (FileKind::Directory, Some(&b"b"[..])), (FileKind::Link, Some(&b"/etc"[..]))];
+    let wanted = [
+        (FileKind::Directory, None),
+        (FileKind::Directory, Some(&b"b"[..])),
+        (FileKind::Link, Some(&b"/etc"[..])),
+    ];
     assert_eq!(told, wanted);
     for (path, kind, size) in [("a/b/c", FileKind::File, 10), ("a/in/c", FileKind::File, 10)] {
         let status = client.stat(path.as_bytes(), &Interrupt::default()).expect("there");
@@ -103,7 +106,12 @@ fn ranges_are_read_by_several_sessions_and_of_one_version() {
     let client = client(&f.address);
     let mut wanted: Vec<_> = (0..400_u64).map(|i| range("large", i * 13_000, i * 13_000 + 999)).collect();
     wanted.push(range("large", 0, (5 << 20) + 7_000_000));
-    wanted.extend([range("small", 90, 1000), range("none", 0, 1), range("small", 5, 5), range("small", 1000, 1001)]);
+    wanted.extend([
+        range("small", 90, 1000),
+        range("none", 0, 1),
+        range("small", 5, 5),
+        range("small", 1000, 1001),
+    ]);
     let got = read(&client, &wanted);
     for (one, got) in wanted.iter().zip(&got).take(401) {
         let end = (one.range.end as usize).min(data.len());
@@ -165,7 +173,8 @@ fn a_ticket_opens_what_it_says_and_nothing_else() {
         assert!(matches!(error.kind, ErrorKind::Denied | ErrorKind::UnsafeName), "{what}: {error}");
         assert!(!error.message.contains('\n'));
     };
-    let stat = |client: &FileClient, path: &str| client.stat(path.as_bytes(), &Interrupt::default()).map(drop);
+    let stat =
+        |client: &FileClient, path: &str| client.stat(path.as_bytes(), &Interrupt::default()).map(drop);
     let reader = with(&f, Claims { write: false, path: b"in".to_vec(), ..Claims::FULL });
     assert_eq!((stat(&reader, "in"), stat(&reader, "in/file")), (Ok(()), Ok(())));
     for path in ["", "inside", "in/../inside", "/etc", "in/.tidegate/x", "in//file"] {

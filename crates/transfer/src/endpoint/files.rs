@@ -114,7 +114,10 @@ impl Serving<'_> {
             may_delete(self.endpoint, claims)?;
             may_use(claims, path)?;
             match trimmed(path) == trimmed(&claims.path) {
-                true => Err(Error::new(ErrorKind::Denied, "the ticket allows what lies in this path, and not it itself")),
+                true => Err(Error::new(
+                    ErrorKind::Denied,
+                    "the ticket allows what lies in this path, and not it itself",
+                )),
                 false => Ok(()),
             }
         };
@@ -147,7 +150,8 @@ impl Serving<'_> {
             R::List { path, recursive } => return self.list(number, trimmed(path), *recursive),
             R::Read { path, version, ranges } => {
                 if let Some(long) = ranges.iter().find(|range| range.length as usize > MAX_CONTENT) {
-                    let why = format!("a range of {} bytes; at most {MAX_CONTENT} are read at once", long.length);
+                    let why =
+                        format!("a range of {} bytes; at most {MAX_CONTENT} are read at once", long.length);
                     return Err(Error::protocol(why));
                 }
                 let file = OpenFile::open(scope, trimmed(path), *version)?;

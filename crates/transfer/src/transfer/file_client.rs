@@ -284,7 +284,9 @@ impl FileClient {
                 Ok(FileReply::Done) => ended.push(Ok(())),
                 Ok(FileReply::Failed(error)) => ended.push(Err(error)),
                 Ok(_) => return Err(unasked()),
-                Err(error) => return Err(error.within("a change was not answered, and may have been done or not")),
+                Err(error) => {
+                    return Err(error.within("a change was not answered, and may have been done or not"));
+                }
             }
         }
         self.give_back(session);
@@ -320,7 +322,13 @@ impl FileClient {
             true => Ok(()),
             false => reading.work(),
         })?;
-        Ok(reading.got.into_inner().expect("not poisoned").into_iter().map(|got| got.and_then(whole)).collect())
+        Ok(reading
+            .got
+            .into_inner()
+            .expect("not poisoned")
+            .into_iter()
+            .map(|got| got.and_then(whole))
+            .collect())
     }
 }
 
