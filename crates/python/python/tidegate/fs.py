@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -30,6 +31,9 @@ from .errors import Error, UsageError
 
 # What a file is first asked for when its size is not known: enough for most, in one answer.
 _FIRST = MAX_CONTENT // 2
+
+# How many files are got at once: what has arrived of them is held here.
+_AT_ONCE = 128
 
 _ADDRESS, _NAME = "tg://", "tidegate://"
 
@@ -260,6 +264,47 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         Path(lpath).write_bytes(self.cat_file(path))
         callback.absolute_update(info["size"])
 
+    def get(
+        self, rpath: Any, lpath: Any, recursive: bool = False, callback: Any = DEFAULT_CALLBACK, maxdepth: int | None = None, **kwargs: Any
+    ) -> None:
+        pairs = _Pairs(self)
+        AbstractFileSystem.get(pairs, rpath, lpath, recursive=recursive, maxdepth=maxdepth, **kwargs)
+        callback.set_size(len(pairs.found))
+        for at in range(0, len(pairs.found), _AT_ONCE):
+            some = pairs.found[at : at + _AT_ONCE]
+            read = self._connection.read([(self._strip_protocol(source), None, 0, _FIRST) for source, _ in some])
+            for (source, destination), content in zip(some, read, strict=True):
+                if isinstance(content, bytes) and len(content) < _FIRST and not isfilelike(destination):
+                    os.makedirs(os.path.dirname(os.path.abspath(destination)), exist_ok=True)
+                    Path(destination).write_bytes(content)
+                else:
+                    # It is large, or a directory, or says by itself what is wrong.
+                    with callback.branched(source, destination) as child:
+                        self.get_file(source, destination, callback=child, **kwargs)
+                callback.relative_update()
+
+    def put(
+        self, lpath: Any, rpath: Any, recursive: bool = False, callback: Any = DEFAULT_CALLBACK, maxdepth: int | None = None, **kwargs: Any
+    ) -> None:
+        pairs = _Pairs(self)
+        AbstractFileSystem.put(pairs, lpath, rpath, recursive=recursive, maxdepth=maxdepth, **kwargs)
+        callback.set_size(len(pairs.found))
+
+        def put(pair: tuple[Any, Any]) -> None:
+            with callback.branched(*pair) as child:
+                self.put_file(*pair, callback=child, **kwargs)
+            callback.relative_update()
+
+        small: list[tuple[Any, Any]] = []
+        for pair in pairs.found:
+            if os.path.isdir(pair[0]) or os.stat(pair[0]).st_size > MAX_CONTENT:
+                put(pair)
+            else:
+                small.append(pair)
+        with ThreadPoolExecutor(self._sessions) as several:
+            # The first that failed is told once all have ended.
+            list(several.map(put, small))
+
     def cp_file(self, path1: str, path2: str, **kwargs: Any) -> None:
         """Copies a file by way of this host."""
         source, destination = self._strip_protocol(path1), self._strip_protocol(path2)
@@ -334,6 +379,22 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def _must_not_exist(self, path: str) -> None:
         if self.exists(path):
             raise FileExistsError(f"{path or '/'} exists")
+
+
+class _Pairs:
+    """Stands for a file system where fsspec finds out what `get` and `put` move: it notes that, and moves nothing."""
+
+    def __init__(self, fs: TidegateFileSystem) -> None:
+        self._fs = fs
+        self.found: list[tuple[Any, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fs, name)
+
+    def get_file(self, source: Any, destination: Any, **kwargs: Any) -> None:
+        self.found.append((source, destination))
+
+    put_file = get_file
 
 
 class TidegateFile(AbstractBufferedFile):  # type: ignore[misc]
