@@ -24,8 +24,8 @@ fn client(address: &Address) -> FileClient {
     FileClient::connect(address, &Carriers::default(), None, 4).expect("let in")
 }
 
-fn with(f: &Fixture, claims: Claims) -> FileClient {
-    client(&f.endpoint.address(&claims).expect("an address"))
+fn with(f: &Fixture, claims: &Claims) -> FileClient {
+    client(&f.endpoint.address(claims).expect("an address"))
 }
 
 fn names(client: &FileClient, path: &str, recursive: bool) -> Vec<String> {
@@ -134,7 +134,7 @@ fn ranges_are_read_by_several_sessions_and_of_one_version() {
 #[test]
 fn changes_are_whole_and_leave_nothing_else() {
     let f = Fixture::new();
-    let client = with(&f, Claims::OWNER);
+    let client = with(&f, &Claims::OWNER);
     write(&f.root.join("old"), 10, 1);
     fs::create_dir(f.root.join("dir")).expect("made");
     symlink("old", f.root.join("link")).expect("linked");
@@ -175,25 +175,25 @@ fn a_ticket_opens_what_it_says_and_nothing_else() {
     };
     let stat =
         |client: &FileClient, path: &str| client.stat(path.as_bytes(), &Interrupt::default()).map(drop);
-    let reader = with(&f, Claims { write: false, path: b"in".to_vec(), ..Claims::FULL });
+    let reader = with(&f, &Claims { write: false, path: b"in".to_vec(), ..Claims::FULL });
     assert_eq!((stat(&reader, "in"), stat(&reader, "in/file")), (Ok(()), Ok(())));
     for path in ["", "inside", "in/../inside", "/etc", "in/.tidegate/x", "in//file"] {
         denied(stat(&reader, path), path);
     }
     denied(read(&reader, &[range("in/out", 0, 1)]).remove(0).map(drop), "a link out");
     denied(change(&reader, put("in/new")), "no right to write");
-    let writer = with(&f, Claims { read: false, ..Claims::FULL });
+    let writer = with(&f, &Claims { read: false, ..Claims::FULL });
     denied(stat(&writer, "in/file"), "no right to read");
     denied(writer.hash(b"in/file", &Interrupt::default()).map(drop), "no right to read");
     assert_eq!(change(&writer, put("in/new")), Ok(()));
     denied(change(&writer, remove("in/new")), "no right to delete");
     denied(change(&writer, rename("in/new", "in/newer")), "a name would go");
-    let owner = with(&f, Claims { path: b"in".to_vec(), ..Claims::OWNER });
+    let owner = with(&f, &Claims { path: b"in".to_vec(), ..Claims::OWNER });
     denied(change(&owner, rename("in/new", "new")), "out of its path");
     denied(change(&owner, rename("in", "in/deeper")), "what it names itself");
     assert_eq!(change(&owner, rename("in/new", "in/newer")), Ok(()));
     let read_only = Fixture::with(|config| config.read_only = true);
-    denied(change(&with(&read_only, Claims::OWNER), put("new")), "read-only");
+    denied(change(&with(&read_only, &Claims::OWNER), put("new")), "read-only");
     assert!(!f.root.join("new").exists() && f.root.join("in/newer").exists());
 }
 
@@ -217,7 +217,7 @@ fn an_endpoint_bears_what_no_client_asks() {
         let request = FileRequest::Read { path: path.clone(), version: None, ranges };
         outbox.send(&Message::File(number, request));
     }
-    outbox.send(&Message::File(9, FileRequest::Stat { path: path.clone() }));
+    outbox.send(&Message::File(9, FileRequest::Stat { path }));
     assert!(matches!(inbox.receive(), Ok(Message::FileReply(0, FileReply::Failed(_)))));
     let empty = Message::FileReply(1, FileReply::Data(Content(Vec::new())));
     assert_eq!(inbox.receive(), Ok(empty));
