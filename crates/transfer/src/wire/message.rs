@@ -451,6 +451,10 @@ mod tests {
         assert_eq!(encode(&Message::Names(Vec::new()))[4..], [45, 0]);
         assert_eq!(encode(&Message::NamesEnd(None))[4..], [46, 0]);
         assert_eq!(encode(&Message::Deleted(5, None))[4..], [47, 5, 0]);
+        assert_eq!(encode(&Message::Request(Request::Files))[4..], [1, 7]);
+        let stat = FileRequest::Stat { path: b"f".to_vec() };
+        assert_eq!(encode(&Message::File(9, stat))[4..], [48, 9, 0, 1, b'f']);
+        assert_eq!(encode(&Message::FileReply(9, FileReply::Done))[4..], [49, 9, 1]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));
