@@ -94,13 +94,6 @@ pub enum FileRequest {
     },
 }
 
-impl FileRequest {
-    /// Whether asking twice is as good as asking once.
-    pub fn is_repeatable(&self) -> bool {
-        matches!(self, Self::Stat { .. } | Self::List { .. } | Self::Read { .. } | Self::Hash { .. })
-    }
-}
-
 /// What is answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FileReply {
