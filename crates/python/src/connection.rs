@@ -39,7 +39,8 @@ impl PyConnection {
     }
 
     fn stat<'py>(&self, py: Python<'py>, path: OsString) -> PyResult<Status<'py>> {
-        let status = awaited(py, |interrupt| self.files.stat(path.as_bytes(), interrupt))?;
+        let path = path.into_vec();
+        let status = awaited(py, |interrupt| self.files.stat(&path, interrupt))?;
         Ok(told(py, status))
     }
 
@@ -50,7 +51,8 @@ impl PyConnection {
         path: OsString,
         recursive: bool,
     ) -> PyResult<(Status<'py>, Vec<(OsString, Status<'py>)>, Vec<String>)> {
-        let listing = awaited(py, |interrupt| self.files.list(path.as_bytes(), recursive, interrupt))?;
+        let path = path.into_vec();
+        let listing = awaited(py, |interrupt| self.files.list(&path, recursive, interrupt))?;
         let entries = listing.entries.into_iter();
         let entries = entries.map(|entry| (OsString::from_vec(entry.path.into()), told(py, entry.status)));
         let problems = listing.problems.into_iter().map(|(_, error)| error.message).collect();
@@ -88,7 +90,8 @@ impl PyConnection {
     }
 
     fn hash(&self, py: Python<'_>, path: OsString) -> PyResult<String> {
-        let digest = awaited(py, |interrupt| self.files.hash(path.as_bytes(), interrupt))?;
+        let path = path.into_vec();
+        let digest = awaited(py, |interrupt| self.files.hash(&path, interrupt))?;
         Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
@@ -97,12 +100,13 @@ impl PyConnection {
         if content.len() > MAX_CONTENT {
             return Err(refuse(format!("at most {MAX_CONTENT} bytes are written at once")));
         }
-        let content = content.to_vec();
-        awaited(py, |interrupt| self.files.write(path.as_bytes(), content, interrupt))
+        let (path, content) = (path.into_vec(), content.to_vec());
+        awaited(py, |interrupt| self.files.write(&path, content, interrupt))
     }
 
     fn rename(&self, py: Python<'_>, from: OsString, to: OsString) -> PyResult<()> {
-        awaited(py, |interrupt| self.files.rename(from.as_bytes(), to.as_bytes(), interrupt))
+        let (from, to) = (from.into_vec(), to.into_vec());
+        awaited(py, |interrupt| self.files.rename(&from, &to, interrupt))
     }
 
     /// Removes files and links, then directories, which must be empty by then.
@@ -113,7 +117,8 @@ impl PyConnection {
     }
 
     fn make_directory(&self, py: Python<'_>, path: OsString, parents: bool) -> PyResult<()> {
-        awaited(py, |interrupt| self.files.make_directory(path.as_bytes(), parents, interrupt))
+        let path = path.into_vec();
+        awaited(py, |interrupt| self.files.make_directory(&path, parents, interrupt))
     }
 }
 
