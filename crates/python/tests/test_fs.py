@@ -29,10 +29,12 @@ class ListTest(ServedTest):
         (self.root / "a" / "b").write_text("four")
         os.symlink("a", self.root / "link")
         flat, deep = tidegate.ls(self.address), tidegate.ls(self.address, recursive=True)
-        self.assertEqual([(one.path, one.kind, one.link) for one in flat], [("a", "directory", None), ("link", "directory", "a")])
+        wanted = [("a", "directory", None), ("link", "directory", "a")]
+        self.assertEqual([(one.path, one.kind, one.link) for one in flat], wanted)
         self.assertEqual([(one.path, one.bytes) for one in deep if one.kind == "file"], [("a/b", 4)])
         self.assertEqual(asyncio.run(tidegate.aio.ls(self.root, recursive=True)), deep)
-        for place, kind in [(f"{self.address}none", FileNotFoundError), (self.home / "none", tidegate.NotFoundError), ("x:/", ValueError)]:
+        missing = [f"{self.address}none", self.home / "none"]
+        for place, kind in [*((place, FileNotFoundError) for place in missing), ("x:/", ValueError)]:
             with self.assertRaises(kind) as raised:
                 tidegate.ls(place)
             self.assertNotIn("\n", str(raised.exception))
@@ -74,6 +76,14 @@ class FileSystemTest(ServedTest):
             self.assertEqual(self.fs.blake3("in/file"), tidegate.hash(self.home / "got"))
         self.assertEqual(self.fs.checksum("in/file"), int(tidegate.hash(self.home / "got"), 16))
         self.assertEqual(self.fs.find(""), ["in/file"])
+        for name in ("in/small", "in/empty"):
+            self.fs.pipe_file(name, name.encode())
+        self.fs.get("in", str(self.home / "tree"), recursive=True)
+        self.fs.put(str(self.home / "tree"), "again", recursive=True)
+        self.assertEqual(self.fs.find("again"), ["again/empty", "again/file", "again/small"])
+        self.assertEqual((self.root / "again" / "file").read_bytes(), content)
+        with self.assertRaises(FileNotFoundError):
+            self.fs.get(["in/small", "in/none"], [str(self.home / "one"), str(self.home / "two")])
 
     def test_ranges_are_those_of_slices(self):
         content = os.urandom(2_000_000)
@@ -121,7 +131,11 @@ class FileSystemTest(ServedTest):
         self.fs.rm("moved", recursive=True)
         self.assertEqual(self.fs.ls(""), [])
         self.fs.mkdir("new/deep")
-        for call in (lambda: self.fs.mkdir("new"), lambda: self.fs.makedirs("new/deep"), lambda: self.fs.pipe_file("new", b"", mode="create")):
+        for call in (
+            lambda: self.fs.mkdir("new"),
+            lambda: self.fs.makedirs("new/deep"),
+            lambda: self.fs.pipe_file("new", b"", mode="create"),
+        ):
             with self.assertRaises(FileExistsError):
                 call()
         self.fs.rmdir("new/deep")

@@ -115,7 +115,9 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         found = [_info(_inside(path, name), status) for name, status in entries]
         return found if detail else [one["name"] for one in found]
 
-    def find(self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any) -> Any:
+    def find(
+        self, path: str, maxdepth: int | None = None, withdirs: bool = False, detail: bool = False, **kwargs: Any
+    ) -> Any:
         if maxdepth is not None:
             return super().find(path, maxdepth=maxdepth, withdirs=withdirs, detail=detail, **kwargs)
         path = self._strip_protocol(path)
@@ -200,8 +202,9 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return self.cat_file(paths[0], **kwargs)
         if recursive:
             paths = [one for one in paths if not self.isdir(one)]
-        found = zip(paths, self.cat_ranges(paths, None, None, on_error="raise" if on_error == "raise" else "return"), strict=True)
-        return {name: content for name, content in found if on_error != "omit" or isinstance(content, bytes)}
+        content = self.cat_ranges(paths, None, None, on_error="raise" if on_error == "raise" else "return")
+        found = zip(paths, content, strict=True)
+        return {name: one for name, one in found if on_error != "omit" or isinstance(one, bytes)}
 
     def _open(
         self,
@@ -265,7 +268,13 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         callback.absolute_update(info["size"])
 
     def get(
-        self, rpath: Any, lpath: Any, recursive: bool = False, callback: Any = DEFAULT_CALLBACK, maxdepth: int | None = None, **kwargs: Any
+        self,
+        rpath: Any,
+        lpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **kwargs: Any,
     ) -> None:
         pairs = _Pairs(self)
         AbstractFileSystem.get(pairs, rpath, lpath, recursive=recursive, maxdepth=maxdepth, **kwargs)
@@ -284,7 +293,13 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 callback.relative_update()
 
     def put(
-        self, lpath: Any, rpath: Any, recursive: bool = False, callback: Any = DEFAULT_CALLBACK, maxdepth: int | None = None, **kwargs: Any
+        self,
+        lpath: Any,
+        rpath: Any,
+        recursive: bool = False,
+        callback: Any = DEFAULT_CALLBACK,
+        maxdepth: int | None = None,
+        **kwargs: Any,
     ) -> None:
         pairs = _Pairs(self)
         AbstractFileSystem.put(pairs, lpath, rpath, recursive=recursive, maxdepth=maxdepth, **kwargs)
