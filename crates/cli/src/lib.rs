@@ -60,6 +60,8 @@ mod loopback;
 
 mod drive;
 
+mod files;
+
 mod ends;
 mod output;
 
@@ -70,5 +72,6 @@ mod command_line;
 mod run;
 
 pub use command_line::{main, main_in_process};
+pub use files::{FileAccess, Files};
 pub use monitor::Progress;
 pub use run::{Outcome, Run, program_is_at};

@@ -29,7 +29,7 @@ class OptionsTest(unittest.TestCase):
 class GuideTest(unittest.TestCase):
     def test_its_code_runs(self):
         blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.DOTALL)
-        self.assertEqual(len(blocks), 6)
+        self.assertEqual(len(blocks), 7)
         with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
             os.environ["TIDEGATE_STATE"] = f"{home}/state"
             self.addCleanup(os.environ.pop, "TIDEGATE_STATE")
@@ -39,6 +39,7 @@ class GuideTest(unittest.TestCase):
                 for block in blocks:
                     exec(compile(block, "docs/python.md", "exec"), {})
             self.assertIn("1 files, 4 bytes", told.getvalue())
+            self.assertIn("results/table.csv file 4", told.getvalue())
             self.assertIn("not_found 3", told.getvalue())
             for place in ("there", "with-tqdm", "with-rich", "stopped", "one", "two"):
                 self.assertEqual(Path(place, "results", "table.csv").read_text(), "1,2\n", place)

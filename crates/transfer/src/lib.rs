@@ -10,6 +10,7 @@
 //!
 //! ```text
 //! transfer    route: From, To, Setup, begin · link: Link · Interrupt, Pace · Running, Paced, Tracked: what else runs
+//!             file_client: FileClient: files without a transfer
 //! endpoint    Endpoint, Config, ticket_from_state: what others send to and get from
 //!
 //! error       Error, ErrorKind, Result
@@ -28,6 +29,7 @@
 //! sys         clock: Instant · confined: Root · processors: CpuTime · memory
 //!
 //! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
+//!             files: FileRequest, FileReply, FileStatus
 //!             message, handshake, session, channel, frame: for peers that tests script
 //! ```
 //!

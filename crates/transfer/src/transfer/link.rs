@@ -16,7 +16,7 @@ use crate::spec::{Iperf3Test, RunId, SourceRoot};
 use crate::terms::{Purpose, Terms};
 use crate::wire::handshake::{self, Opened, Unopened};
 use crate::wire::message::{
-    DELETION_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
+    DELETION_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
     SELECTION_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
@@ -150,6 +150,11 @@ impl Link {
             self.outbox.send(&Message::Moving);
         }
         Ok(())
+    }
+
+    /// Refuses an endpoint that is too old to be asked about files.
+    pub fn needs_files(&self) -> Result<()> {
+        self.needs(FILES_SINCE, "files can be listed and read without a copy", "")
     }
 
     /// What the endpoint answers to what was asked.
@@ -420,6 +425,20 @@ mod tests {
         link.request(receive()).expect("asked");
         link.accepted().expect("agreed");
         assert!(!directory.path().join("new").exists());
+        endpoint.drain();
+    }
+
+    #[test]
+    fn nobody_of_an_older_version_is_asked_about_files() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        let old = Link::open_within(&address, None, (1, FILES_SINCE - 1)).expect("let in");
+        let error = old.needs_files().expect_err("too old");
+        let message = &error.message;
+        assert!(error.kind == ErrorKind::Protocol && message.contains("in version 11: update it"), "{error}");
+        // Nor does an endpoint answer.
+        let error = old.request(Request::Files).expect_err("refused");
+        assert!(error.kind == ErrorKind::Protocol && error.message.contains("version 11"), "{error}");
         endpoint.drain();
     }
 
