@@ -69,6 +69,10 @@ mod command_line;
 
 mod run;
 
-pub use command_line::{main, main_in_process};
+mod condor;
+
+mod program;
+
 pub use monitor::Progress;
+pub use program::{main, main_in_process};
 pub use run::{Outcome, Run, program_is_at};

@@ -1,7 +1,6 @@
 //! What a user asks to be done, and what has become of it.
 
 pub(crate) mod arguments;
-pub(crate) mod classad;
 pub mod file;
 mod stream_rule;
 mod values;
