@@ -34,6 +34,7 @@ enum Command {
     Put(Box<command::put::PutArgs>),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(Box<command::verify::VerifyArgs>),
+    Ls(command::ls::LsArgs),
     Hash(command::hash::HashArgs),
     Clean(command::clean::CleanArgs),
     Remote(command::remote::RemoteArgs),
@@ -85,7 +86,12 @@ impl Command {
             Self::Get(args) => !args.prints(),
             _ => matches!(
                 self,
-                Self::Copy(_) | Self::Put(_) | Self::Verify(_) | Self::Hash(_) | Self::Estimate(_)
+                Self::Copy(_)
+                    | Self::Put(_)
+                    | Self::Verify(_)
+                    | Self::Ls(_)
+                    | Self::Hash(_)
+                    | Self::Estimate(_)
             ),
         }
     }
@@ -98,6 +104,7 @@ impl Command {
             Self::Put(args) => command::put::run(args, caller),
             Self::Endpoint(args) => command::endpoint::run(args),
             Self::Verify(args) => command::verify::run(args, caller),
+            Self::Ls(args) => command::ls::run(args, caller),
             Self::Hash(args) => command::hash::run(args, caller),
             Self::Clean(args) => command::clean::run(args),
             Self::Remote(args) => command::remote::run(args),

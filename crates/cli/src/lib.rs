@@ -60,6 +60,8 @@ mod loopback;
 
 mod drive;
 
+mod files;
+
 mod ends;
 mod output;
 
@@ -73,6 +75,7 @@ mod condor;
 
 mod program;
 
+pub use files::{FileAccess, Files};
 pub use monitor::Progress;
 pub use program::{main, main_in_process};
 pub use run::{Outcome, Run, program_is_at};

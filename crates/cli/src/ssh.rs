@@ -92,6 +92,31 @@ impl SshArgs {
     }
 }
 
+/// A host that ssh reaches, where no copy is made: its endpoint, which ends with this, and the way there.
+#[derive(Debug)]
+pub struct FarHost {
+    _session: Arc<Session>,
+    /// Its address, with the path that was named.
+    pub address: Address,
+    /// Bring connections to it.
+    pub carriers: Carriers,
+}
+
+impl FarHost {
+    /// Starts an endpoint at `target`, and finds a way there.
+    pub fn reach(args: &SshArgs, target: &Target, path: &[u8], interrupt: &Interrupt) -> Result<Self> {
+        let asked = Asked { destination: None, ports: args.ports() };
+        let session =
+            Session::start(Ssh::new(args, target)?, asked, args.to_install()?, false, interrupt)?;
+        let advertised = args.advertise.as_ref().map(|place| place.host.as_str());
+        let found = via::find(&session, args.via, advertised, args.ports())?;
+        let address = session.endpoint.clone().with_path(beneath_home(&session.ready.home.0, path));
+        let mut carriers = Carriers::default();
+        carriers.carry(&address, found.carrier);
+        Ok(Self { _session: session, address, carriers })
+    }
+}
+
 /// The ends of a copy that ssh reaches, and their sessions while it runs.
 #[derive(Debug)]
 pub struct OverSsh {

@@ -1,8 +1,8 @@
 //! `tidegate._core`: the command, the simulator, the rules and what they see, for Python.
 //!
 //! The package `tidegate` (in `python/`) is a thin layer above this: it turns runs of commands into functions,
-//! `paths::Paths` into Gymnasium environments, and re-exports the rest. Only the public interfaces of `tidegate` and
-//! `tidegate-control` are used, so Python and the command are one program.
+//! `paths::Paths` into Gymnasium environments, `connection::PyConnection` into a file system of fsspec, and re-exports the
+//! rest. Only the public interfaces of the crates beneath are used, so Python and the command are one program.
 //!
 //! Nothing here panics on what Python hands in: every value is checked on its way in, and what is
 //! wrong with it becomes a one-line exception.
@@ -31,8 +31,10 @@ mod episode;
 
 mod paths;
 
-// Transfers, and the program itself.
+// Transfers, and the program itself; files of a place.
 mod run;
+
+mod connection;
 
 /// The compiled part of the package `tidegate`.
 #[pymodule]
@@ -49,6 +51,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<paths::Paths>()?;
     module.add_function(wrap_pyfunction!(simulation::simulate, module)?)?;
     module.add_class::<run::PyRun>()?;
+    module.add_class::<connection::PyConnection>()?;
+    module.add("MAX_CONTENT", tidegate_transfer::wire::files::MAX_CONTENT)?;
     module.add_function(wrap_pyfunction!(run::main, module)?)?;
     module.add_function(wrap_pyfunction!(run::program_is_at, module)?)?;
     Ok(())

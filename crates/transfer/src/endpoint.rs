@@ -3,6 +3,7 @@
 //! whoever initiates a transfer decides.
 
 mod accounts;
+mod files;
 mod hosted;
 mod iperf3;
 mod log_limiter;

@@ -2,6 +2,7 @@
 //! [`Environment`](tidegate_control::Environment): it takes a set-point, lets an
 //! epoch pass and tells what it showed.
 
+pub mod file_client;
 pub mod link;
 mod pace;
 mod watch;

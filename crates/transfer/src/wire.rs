@@ -2,6 +2,7 @@
 
 pub mod channel;
 pub mod distrust;
+pub mod files;
 pub mod frame;
 pub mod handshake;
 pub mod stepped;

@@ -2,7 +2,7 @@
 
     import tidegate
 
-    tidegate.copy("results", "dtn:/incoming/")              # and get, put, verify, estimate, hash
+    tidegate.copy("results", "dtn:/incoming/")              # and get, put, verify, estimate, ls, hash
     await tidegate.aio.copy("results", "dtn:/incoming/")    # the same for asyncio
 
 For people who work on the rule itself, simulated paths, rules, and what they see (`pip install 'tidegate[gym]'`):
@@ -27,8 +27,8 @@ from . import aio
 from ._core import OPTIMIZERS, Observation, Optimizer, Policy, Scenario, __version__, simulate
 from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
 from .errors import CancelledError, Error, IncompleteError, NoSpaceError, NotFoundError, RefusedError, UsageError
-from .results import Estimate, FailedFile, Files, Progress, Sample, TransferResult
-from .transfers import copy, estimate, get, hash, put, verify
+from .results import Estimate, FailedFile, Files, ListedFile, Progress, Sample, TransferResult
+from .transfers import copy, estimate, get, hash, ls, put, verify
 
 if TYPE_CHECKING:
     from .env import TransferEnv
@@ -55,6 +55,7 @@ __all__ = [
     "FailedFile",
     "Files",
     "IncompleteError",
+    "ListedFile",
     "LiveEnv",
     "NoSpaceError",
     "NotFoundError",
@@ -80,6 +81,7 @@ __all__ = [
     "export_policy",
     "get",
     "hash",
+    "ls",
     "put",
     "simulate",
     "verify",

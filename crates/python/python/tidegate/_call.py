@@ -8,7 +8,7 @@ from typing import Any
 
 from ._run import Place, words
 from .errors import UsageError
-from .results import Estimate, TransferResult
+from .results import Estimate, ListedFile, TransferResult
 
 Told = list[dict[str, Any]]
 
@@ -55,6 +55,10 @@ def estimate(source: Place, destination: Place, options: Mapping[str, Any]) -> l
     return words("estimate", {**options, **_JSON}, [source, destination])
 
 
+def ls(place: Place, options: Mapping[str, Any]) -> list[str]:
+    return words("ls", {**options, **_JSON}, [place])
+
+
 def hash(path: Place) -> list[str]:
     return words("hash", _JSON, [path])
 
@@ -65,6 +69,10 @@ def result(told: Told) -> TransferResult:
 
 def estimated(told: Told) -> Estimate:
     return Estimate.of_json(told[-1])
+
+
+def listed(told: Told) -> list[ListedFile]:
+    return [ListedFile.of_json(line) for line in told]
 
 
 def hashed(told: Told) -> str:

@@ -1,3 +1,4 @@
+import builtins
 from collections.abc import Callable, Iterable, Sequence
 from os import PathLike
 from typing import Any, final
@@ -6,12 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
-from .errors import ErrorKind
+from .errors import Error, ErrorKind
 
 __all__ = [
     "FEATURES",
     "INFORMATION",
+    "MAX_CONTENT",
     "OPTIMIZERS",
+    "Connection",
     "Observation",
     "Optimizer",
     "Paths",
@@ -243,6 +246,24 @@ class Run:
         self,
     ) -> tuple[int, int | None, int, int | None, int, int, PerStage[int], float | None] | None: ...
     def outcome(self) -> tuple[int, list[str], tuple[ErrorKind, str] | None] | None: ...
+
+_Status = tuple[str, int, int, float, bytes, str | None]
+
+@final
+class Connection:
+    """Files of a place, looked at and changed without a copy."""
+
+    def __new__(cls, words: Sequence[str], sessions: int) -> Connection: ...
+    def stat(self, path: str) -> _Status: ...
+    def list(self, path: str, recursive: bool) -> tuple[_Status, builtins.list[tuple[str, _Status]], builtins.list[str]]: ...
+    def read(self, wanted: Sequence[tuple[str, bytes | None, int, int]]) -> builtins.list[bytes | Error]: ...
+    def hash(self, path: str) -> str: ...
+    def write(self, path: str, content: bytes) -> None: ...
+    def rename(self, source: str, destination: str) -> None: ...
+    def remove(self, files: Sequence[str], directories: Sequence[str]) -> None: ...
+    def make_directory(self, path: str, parents: bool) -> None: ...
+
+MAX_CONTENT: int
 
 def main(words: Sequence[str]) -> int: ...
 def program_is_at(path: str | PathLike[str]) -> None: ...

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from . import _call
-from ._options import CopyOptions, EstimateOptions, GetOptions, PutOptions, VerifyOptions
+from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
 from ._run import Place, ProgressCallback, run_async
-from .results import Estimate, TransferResult
+from .results import Estimate, ListedFile, TransferResult
 
-__all__ = ["copy", "estimate", "get", "hash", "put", "verify"]
+__all__ = ["copy", "estimate", "get", "hash", "ls", "put", "verify"]
 
 
 async def copy(
@@ -64,6 +64,11 @@ async def put(
 async def estimate(source: Place, destination: Place, **options: Unpack[EstimateOptions]) -> Estimate:
     """How fast a path is: see `tidegate.estimate`."""
     return _call.estimated(await run_async(_call.estimate(source, destination, options)))
+
+
+async def ls(place: Place, **options: Unpack[LsOptions]) -> list[ListedFile]:
+    """What lies in a directory: see `tidegate.ls`."""
+    return _call.listed(await run_async(_call.ls(place, options)))
 
 
 async def hash(path: Place) -> str:

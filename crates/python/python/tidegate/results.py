@@ -151,6 +151,28 @@ class Estimate:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    """What lies in a directory."""
+
+    path: str
+    """Relative to the directory that was listed; a file that was listed itself has its name."""
+    kind: Literal["file", "directory", "link", "other"]
+    """What it is; of a link what it leads to, and a link itself where that may not be reached."""
+    bytes: int
+    mode: int
+    """Permission bits."""
+    modified_s: float
+    """When it was modified, in seconds since 1970."""
+    link: str | None = None
+    """What stands in the link, if it is one."""
+
+    @classmethod
+    def of_json(cls, told: dict[str, Any]) -> ListedFile:
+        """What the command printed."""
+        return cls(**_known(cls, told))
+
+
 def _known(of: type, told: dict[str, Any]) -> dict[str, Any]:
     names = {field.name for field in fields(of)}
     return {name: value for name, value in told.items() if name in names}

@@ -1,4 +1,4 @@
-"""Copy, get, put, verify, estimate and hash, in this process; `tidegate.aio` has the same for asyncio.
+"""Copy, get, put, verify, estimate, ls and hash, in this process; `tidegate.aio` has the same for asyncio.
 
 The interpreter's lock is free while a transfer runs. Progress is told, a cancellation heard of and Ctrl-C handled by the
 calling thread, ten times a second.
@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from typing import Unpack
 
 from . import _call
-from ._options import CopyOptions, EstimateOptions, GetOptions, PutOptions, VerifyOptions
+from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
 from ._run import Cancel, Place, ProgressCallback, run
-from .results import Estimate, TransferResult
+from .results import Estimate, ListedFile, TransferResult
 
 
 def copy(
@@ -78,6 +78,14 @@ def estimate(
     What is sampled is sampled by processes of their own, as by the command.
     """
     return _call.estimated(run(_call.estimate(source, destination, options), cancel=cancel))
+
+
+def ls(place: Place, *, cancel: Cancel | None = None, **options: Unpack[LsOptions]) -> list[ListedFile]:
+    """What lies in a directory, at an endpoint, at a host that ssh reaches or here, sorted by path: `tidegate ls`.
+
+    With `recursive=True` what lies in its directories as well.
+    """
+    return _call.listed(run(_call.ls(place, options), cancel=cancel))
 
 
 def hash(path: Place, *, cancel: Cancel | None = None) -> str:

@@ -13,7 +13,7 @@ use crate::counters::Totals;
 use crate::endpoint::report::Report;
 use crate::endpoint::rights::{may_delete, may_move, may_read, may_use, may_write};
 use crate::endpoint::turns::Candidate;
-use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, measuring, reach};
+use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, files, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::hash::Digest;
@@ -292,6 +292,10 @@ fn answer(
                 measuring::between(endpoint, caller.session, &address, &test, (outbox, inbox), limit);
             endpoint.has_ended();
             result
+        }
+        Request::Files => {
+            let scope = scope(endpoint, caller.session);
+            files::serve(endpoint, caller.session, &scope, &caller.name(endpoint), (outbox, inbox))
         }
     }
 }

@@ -461,7 +461,7 @@ fn is_part_name(name: &[u8]) -> bool {
 }
 
 /// The root hash of `file`, of zeros if it is shorter than `size`; `None` once `over`.
-fn digest_of(file: &impl AsFd, size: u64, over: &dyn Fn() -> bool) -> Result<Option<Digest>, Errno> {
+pub(super) fn digest_of(file: &impl AsFd, size: u64, over: &dyn Fn() -> bool) -> Result<Option<Digest>, Errno> {
     let mut hash = FileHash::new(size);
     let mut buffer = vec![0; BLOCK as usize];
     let mut offset = 0;

@@ -14,7 +14,7 @@ use crate::spec::{Iperf3Test, RunId, SourceRoot};
 use crate::terms::Purpose;
 use crate::wire::handshake::{self, Unopened};
 use crate::wire::message::{
-    DELETION_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
+    DELETION_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
     SELECTION_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
@@ -145,6 +145,11 @@ impl Link {
             self.outbox.send(&Message::Moving);
         }
         Ok(())
+    }
+
+    /// Refuses an endpoint that is too old to be asked about files.
+    pub fn needs_files(&self) -> Result<()> {
+        self.needs(FILES_SINCE, "files can be listed and read without a copy", "")
     }
 
     /// What the endpoint answers to what was asked.

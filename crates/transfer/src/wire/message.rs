@@ -20,10 +20,11 @@ use crate::plan::Planned;
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::terms::{Purpose, Terms};
+use crate::wire::files::{FileReply, FileRequest};
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 10);
+pub const VERSIONS: (u16, u16) = (1, 11);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -63,6 +64,9 @@ pub(crate) fn longest_path(version: u16) -> usize {
 
 /// The version since which a receiver can be told to remove what the source does not have, and a sender what arrived.
 pub const DELETION_SINCE: u16 = 10;
+
+/// The version since which files can be asked about without a transfer.
+pub const FILES_SINCE: u16 = 11;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -136,6 +140,8 @@ pub enum Request {
         /// It is ended after so long, or when the session ends.
         limit_s: u32,
     },
+    /// Answer what I ask about files, one after the other; since version 11.
+    Files,
 }
 
 impl Request {
@@ -316,6 +322,11 @@ pub enum Message {
     NamesEnd(Option<Error>),
     /// Receiver, and the sender to a third party: so much was removed, and why no more; since version 10.
     Deleted(u64, Option<Error>),
+
+    /// Initiator: a request about files, with its number; since version 11.
+    File(u32, FileRequest),
+    /// The endpoint: an answer to the request of that number; since version 11.
+    FileReply(u32, FileReply),
 }
 
 /// Encodes `message` with its length prefix.
