@@ -12,9 +12,9 @@ from typing import Unpack
 from . import _call
 from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
 from ._run import Place, ProgressCallback, run_async
-from .results import Estimate, ListedFile, TransferResult
+from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
-__all__ = ["copy", "estimate", "get", "hash", "ls", "put", "verify"]
+__all__ = ["copy", "estimate", "get", "hash", "ls", "put", "resolve", "verify"]
 
 
 async def copy(
@@ -69,6 +69,11 @@ async def estimate(source: Place, destination: Place, **options: Unpack[Estimate
 async def ls(place: Place, **options: Unpack[LsOptions]) -> list[ListedFile]:
     """What lies in a directory: see `tidegate.ls`."""
     return _call.listed(await run_async(_call.ls(place, options)))
+
+
+async def resolve(names: str | Iterable[str], **options: Unpack[GetOptions]) -> list[RemoteFile]:
+    """Which files would be got: see `tidegate.resolve`."""
+    return _call.resolved(await run_async(_call.resolve(names, options)))
 
 
 async def hash(path: Place) -> str:

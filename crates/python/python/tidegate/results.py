@@ -173,6 +173,27 @@ class ListedFile:
         return cls(**_known(cls, told))
 
 
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file that `tidegate.get` would get."""
+
+    path: str
+    """Where it would be, relative to the directory."""
+    urls: tuple[str, ...]
+    """Where it is: mirrors of each other."""
+    bytes: int | None
+    """How large it is, if that is known before it is asked for."""
+    checksums: dict[str, str]
+    """What is known of its content, by algorithm: `md5`, `sha256` and the like."""
+    meta: dict[str, str]
+    """What an archive says of its run: columns of ENA's, for example."""
+
+    @classmethod
+    def of_json(cls, told: dict[str, Any]) -> RemoteFile:
+        """What the command printed."""
+        return cls(**_known(cls, told) | {"urls": tuple(told["urls"])})
+
+
 def _known(of: type, told: dict[str, Any]) -> dict[str, Any]:
     names = {field.name for field in fields(of)}
     return {name: value for name, value in told.items() if name in names}

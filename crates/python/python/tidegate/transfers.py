@@ -12,7 +12,7 @@ from typing import Unpack
 from . import _call
 from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
 from ._run import Cancel, Place, ProgressCallback, run
-from .results import Estimate, ListedFile, TransferResult
+from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 
 def copy(
@@ -86,6 +86,14 @@ def ls(place: Place, *, cancel: Cancel | None = None, **options: Unpack[LsOption
     With `recursive=True` what lies in its directories as well.
     """
     return _call.listed(run(_call.ls(place, options), cancel=cancel))
+
+
+def resolve(names: str | Iterable[str], *, cancel: Cancel | None = None, **options: Unpack[GetOptions]) -> list[RemoteFile]:
+    """Which files accessions, URLs and lists come to, and what is known of them, without getting any: `tidegate get --dry-run`.
+
+    Archives and listings are asked; a server is not asked for a file that a URL names.
+    """
+    return _call.resolved(run(_call.resolve(names, options), cancel=cancel))
 
 
 def hash(path: Place, *, cancel: Cancel | None = None) -> str:

@@ -1,0 +1,63 @@
+"""A workflow by Snakemake itself: a run of an archive and a file of a web server come in, results go to an endpoint."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SNAKEFILE = """
+storage:
+    provider="tidegate",
+    transfers=2,
+
+samples = {samples!r}
+
+rule all:
+    input:
+        storage("tidegate://dtn/results/all.txt"),
+
+rule count:
+    input:
+        reads=storage("accession://{{sample}}/{{sample}}_1.fastq.gz"),
+        mates=storage("{mates}"),
+    output:
+        storage("tidegate://dtn/results/{{sample}}.count"),
+    shell:
+        "zcat {{input.reads}} {{input.mates}} | wc -l >{{output}}"
+
+rule gather:
+    input:
+        storage(expand("tidegate://dtn/results/{{sample}}.count", sample=samples)),
+    output:
+        storage("tidegate://dtn/results/all.txt"),
+    shell:
+        "cat {{input}} >{{output}}"
+"""
+
+
+def run(directory):
+    command = [sys.executable, "-m", "snakemake", "--cores", "2", "--nocolor"]
+    ran = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=300, env=dict(os.environ))
+    assert ran.returncode == 0, ran.stderr + Path(directory, "Snakefile").read_text()
+    return ran.stderr
+
+
+def test_a_workflow_runs_and_has_nothing_left_to_do(tmp_path, endpoint, archive):
+    root, address = endpoint
+    runs, _ = archive
+    from snakemake_storage_plugin_tidegate.remote import files_of
+
+    samples = [run["run_accession"] for run in runs]
+    mates = next(file.urls[0] for file in files_of(samples[0]) if file.path.endswith("_2.fastq.gz"))
+    (tmp_path / "Snakefile").write_text(SNAKEFILE.format(samples=samples, mates=mates.replace("{", "{{")))
+    said = run(tmp_path)
+    assert address.split("@")[0] not in said
+    counts = [int((root / "results" / f"{sample}.count").read_text()) for sample in samples]
+    assert (root / "results/all.txt").read_text() == "".join(f"{count}\n" for count in counts)
+    assert all(count > 0 for count in counts)
+    assert "Nothing to be done" in run(tmp_path)
+    # What is removed there is made again, and only that and what depends on it.
+    (root / "results" / f"{samples[0]}.count").unlink()
+    said = run(tmp_path)
+    assert "rule count" in said and said.count("rule count") == 1
+    assert (root / "results" / f"{samples[0]}.count").exists()
