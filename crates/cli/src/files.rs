@@ -81,6 +81,8 @@ impl Files {
                 (client, far.address.path.clone(), Some(far), None)
             }
             Place::Local(path) => {
+                // Said in the words that were typed, and not in an endpoint's.
+                std::fs::metadata(place).map_err(|error| Error::io("find", &path, error))?;
                 let beneath = beneath_root(&path)?;
                 let loopback = Loopback::start(Path::new("/"), &access.trust.state_dir()?)?;
                 let client = connect(&loopback.address()?, &Carriers::default(), None)?;

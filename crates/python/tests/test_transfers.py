@@ -30,11 +30,11 @@ class TransferTest(unittest.TestCase):
     def names(self, directory):
         return [path.name for path in (self.home / directory).glob("*") if path.name != ".tidegate"]
 
-    def serve(self):
+    def serve(self, *more):
         """The address of an endpoint, run by the package's own program."""
         (self.home / "root").mkdir()
         command = [sys.executable, "-m", "tidegate", "endpoint", "--root", self.home / "root", "--listen", "127.0.0.1:0"]
-        process = subprocess.Popen([*command, "--state", self.home / "endpoint"], stdout=subprocess.PIPE, text=True)
+        process = subprocess.Popen([*command, "--state", self.home / "endpoint", *more], stdout=subprocess.PIPE, text=True)
         self.addCleanup(lambda: (process.terminate(), process.wait(), process.stdout.close()))
         return process.stdout.readline().strip()
 

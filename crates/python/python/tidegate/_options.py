@@ -255,3 +255,19 @@ class EstimateOptions(TypedDict, total=False):
     tls_ca: str | PathLike[str]
     tls_cert: str | PathLike[str]
     tls_key: str | PathLike[str]
+
+
+class LsOptions(TypedDict, total=False):
+    """Options of `tidegate ls`."""
+
+    recursive: bool
+    state: str | PathLike[str]
+    tls_ca: str | PathLike[str]
+    tls_cert: str | PathLike[str]
+    tls_key: str | PathLike[str]
+    ssh: str
+    via: Literal["auto", "direct", "reverse", "ssh"]
+    port_range: str
+    advertise: str
+    remote_path: str
+    install_remote: str | PathLike[str]

@@ -18,10 +18,10 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar
 
-from fsspec import AbstractFileSystem
-from fsspec.callbacks import DEFAULT_CALLBACK
-from fsspec.spec import AbstractBufferedFile
-from fsspec.utils import isfilelike, stringify_path
+from fsspec import AbstractFileSystem  # type: ignore[import-untyped]
+from fsspec.callbacks import DEFAULT_CALLBACK  # type: ignore[import-untyped]
+from fsspec.spec import AbstractBufferedFile  # type: ignore[import-untyped]
+from fsspec.utils import isfilelike, stringify_path  # type: ignore[import-untyped]
 
 from . import transfers
 from ._core import MAX_CONTENT, Connection
@@ -133,7 +133,8 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return int(self.blake3(path), 16)
 
     def cat_file(self, path: str, start: int | None = None, end: int | None = None, **kwargs: Any) -> bytes:
-        return self.cat_ranges([path], [start], [end], on_error="raise")[0]
+        content: bytes = self.cat_ranges([path], [start], [end], on_error="raise")[0]
+        return content
 
     def cat_ranges(
         self, paths: list[str], starts: Any, ends: Any, max_gap: int | None = None, on_error: str = "return", **kwargs: Any
@@ -238,7 +239,8 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def get_file(self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, outfile: Any = None, **kwargs: Any) -> None:
         path = self._strip_protocol(rpath)
         if outfile is not None or isfilelike(lpath):
-            return super().get_file(path, lpath, callback=callback, outfile=outfile, **kwargs)
+            super().get_file(path, lpath, callback=callback, outfile=outfile, **kwargs)
+            return
         info = self.info(path)
         if info["type"] == "directory":
             return os.makedirs(lpath, exist_ok=True)
@@ -272,7 +274,8 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
         is_pattern = not isinstance(path1, str) or not isinstance(path2, str) or any(c in path1 for c in "*?[")
         if is_pattern or maxdepth is not None:
-            return super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+            super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
+            return
         source, destination = self._strip_protocol(path1), self._strip_protocol(path2)
         if not recursive and self.isdir(source):
             raise UsageError(f"{source or '/'} is a directory: recursive=True moves it", "usage")
@@ -337,7 +340,8 @@ class TidegateFile(AbstractBufferedFile):  # type: ignore[misc]
         self._spool: Any = None
 
     def _fetch_range(self, start: int, end: int) -> bytes:
-        content = self.fs._connection.read([(self.path, self.details["version"], start, end)])[0]
+        connection: Connection = self.fs._connection
+        content = connection.read([(self.path, self.details["version"], start, end)])[0]
         if isinstance(content, Error):
             raise content
         return content

@@ -47,9 +47,9 @@ pub(super) fn serve(
     }
     outbox.send(&Message::Accepted { token: random::bytes() });
     let began = Instant::now();
-    let mut serving =
-        Serving { endpoint, session, scope, outbox, share: &session.account.share, sum: Sum::default() };
-    let result = serving.run(inbox);
+    let share = &session.account.share;
+    let mut serving = Serving { endpoint, session, scope, outbox, inbox, share, sum: Sum::default() };
+    let result = serving.run();
     let Sum { requests, changes, failures, bytes } = serving.sum;
     let (bytes, seconds) = (ByteCount(bytes), began.elapsed().as_secs_f64());
     tracing::info!(
@@ -63,14 +63,15 @@ struct Serving<'a> {
     session: &'a SessionContext,
     scope: &'a Scope<'a>,
     outbox: &'a Outbox,
+    inbox: &'a Inbox,
     share: &'a Share,
     sum: Sum,
 }
 
 impl Serving<'_> {
-    fn run(&mut self, inbox: &Inbox) -> Result<()> {
+    fn run(&mut self) -> Result<()> {
         loop {
-            match inbox.receive_within(IDLE) {
+            match self.inbox.receive_within(IDLE) {
                 Ok(Some(Message::File(number, request))) => self.answer(number, &request),
                 Ok(Some(_)) => {
                     return Err(Error::protocol("a session about files has nothing but requests about them"));
@@ -80,7 +81,7 @@ impl Serving<'_> {
                 Err(error) if error.kind == ErrorKind::Connection => return Ok(()),
                 Err(error) => return Err(error),
             }
-            inbox.check_time()?;
+            self.inbox.check_time()?;
             if self.outbox.is_lost() {
                 return Ok(());
             }
@@ -93,6 +94,11 @@ impl Serving<'_> {
             self.sum.failures += 1;
             self.reply(number, FileReply::Failed(error));
         }
+    }
+
+    /// Whether nobody is to be answered any more: the peer has left, or its ticket expired.
+    fn is_over(&self) -> bool {
+        self.outbox.is_lost() || self.inbox.check_time().is_err()
     }
 
     /// Says it once the peer has read most of what was said before.
@@ -149,15 +155,15 @@ impl Serving<'_> {
                     let content = file.read(*range)?;
                     self.sum.bytes += content.len() as u64;
                     self.reply(number, FileReply::Data(Content(content)));
-                    if self.outbox.is_lost() {
-                        return Ok(());
+                    if self.is_over() {
+                        break;
                     }
                 }
                 return Ok(());
             }
             R::Hash { path } => {
                 let file = OpenFile::open(scope, trimmed(path), None)?;
-                let digest = file.digest(&|| self.outbox.is_lost())?;
+                let digest = file.digest(&|| self.is_over())?;
                 self.reply(number, FileReply::Hash(digest));
                 return Ok(());
             }
@@ -188,8 +194,9 @@ impl Serving<'_> {
                 self.reply(number, FileReply::Entries { entries, problems, more: true });
                 bytes = 0;
             }
-            !self.outbox.is_lost()
+            !self.is_over()
         })?;
+        self.inbox.check_time()?;
         self.reply(number, FileReply::Entries { entries, problems, more: false });
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! Looks at what a peer named: one file, what lies in a directory, ranges of a file. Links are followed as
 //! [`named`](super::named) allows; a directory is told of as it is read, and never held as a whole.
 
+use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -91,8 +92,18 @@ pub fn list(
             if matches!(name, b"." | b"..") || is_reserved(name) {
                 continue;
             }
-            let Ok(stat) = dir.stat(name) else { continue };
             let place = join(&inner, name)?;
+            let stat = match dir.stat(name) {
+                Ok(stat) => stat,
+                Err(Errno::NOENT) => continue,
+                Err(error) => {
+                    let why = Error::io("find", &inside(path, place.as_bytes()), error);
+                    match told(Err((place, why))) {
+                        true => continue,
+                        false => return Ok(()),
+                    }
+                }
+            };
             let status = match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Symlink => followed(scope, &inside(path, place.as_bytes()), (&dir, name), &stat),
                 _ => status(&stat, None),
@@ -149,15 +160,16 @@ impl OpenFile {
     /// Opens the file `path`, which must be the `version` if that is said.
     pub fn open(scope: &Scope<'_>, path: &[u8], version: Option<Fingerprint>) -> Result<Self> {
         let failed = |error| missing("read", path, error);
-        let Reached { base, rest, .. } = scope.reach(path)?;
-        let no_file = || Error::new(ErrorKind::Usage, format!("{} is no regular file", show(path)));
-        if rest.is_empty() {
+        let reached = scope.reach(path)?;
+        let no_file = || Error::new(ErrorKind::Usage, format!("{} is no regular file", shown(path)));
+        let is_file = |stat: Stat| FileType::from_raw_mode(stat.st_mode).is_file();
+        // Looked at first: opening a device may do something, and a pipe waits for its other end.
+        if !is_file(look(&reached).map_err(failed)?) {
             return Err(no_file());
         }
-        // A pipe is opened without waiting for its other end, and refused.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let file = base.open_beneath(&rest, flags, Mode::empty()).map_err(failed)?;
-        if !FileType::from_raw_mode(fstat(&file).map_err(failed)?.st_mode).is_file() {
+        let file = reached.base.open_beneath(&reached.rest, flags, Mode::empty()).map_err(failed)?;
+        if !is_file(fstat(&file).map_err(failed)?) {
             return Err(no_file());
         }
         let opened = Self { file, path: path.to_vec(), version };
@@ -207,9 +219,14 @@ impl OpenFile {
 
 /// An error about a path that is to be there. What lies beneath a file is not there either.
 fn missing(action: &str, path: &[u8], error: Errno) -> Error {
-    let shown: &[u8] = if path.is_empty() { b"/" } else { path };
+    let path = if path.is_empty() { b"/" } else { path };
     match error {
-        Errno::NOTDIR if action != "list" => Error::io(action, shown, Errno::NOENT),
-        error => Error::io(action, shown, error),
+        Errno::NOTDIR if action != "list" => Error::io(action, path, Errno::NOENT),
+        error => Error::io(action, path, error),
     }
+}
+
+/// A path for people.
+pub(super) fn shown(path: &[u8]) -> Cow<'_, str> {
+    if path.is_empty() { "/".into() } else { show(path) }
 }

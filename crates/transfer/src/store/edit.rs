@@ -7,14 +7,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::{RelPath, split};
 use crate::store::Sink;
-use crate::store::browse::parent_of;
+use crate::store::browse::{parent_of, shown};
 use crate::store::file_sink::FileSink;
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::Root;
 use crate::sys::fs::{AtFlags, Mode, fsync, mkdirat, renameat, unlinkat};
 use crate::sys::{clock, random};
 use crate::terms::Purpose;
-use crate::text::show;
 
 /// What a file is allowed that is made here, as most programs make them.
 const NEW_FILE: u32 = 0o644;
@@ -99,8 +98,4 @@ fn durable(directory: &Root, path: &[u8]) -> Result<()> {
         Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
         Err(error) => Err(Error::io("make durable", path, error)),
     }
-}
-
-fn shown(path: &[u8]) -> std::borrow::Cow<'_, str> {
-    if path.is_empty() { "/".into() } else { show(path) }
 }

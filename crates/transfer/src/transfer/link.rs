@@ -396,6 +396,20 @@ mod tests {
     }
 
     #[test]
+    fn nobody_of_an_older_version_is_asked_about_files() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        let old = Link::open_within(&address, None, (1, FILES_SINCE - 1)).expect("let in");
+        let error = old.needs_files().expect_err("too old");
+        let message = &error.message;
+        assert!(error.kind == ErrorKind::Protocol && message.contains("in version 11: update it"), "{error}");
+        // Nor does an endpoint answer.
+        let error = old.request(Request::Files).expect_err("refused");
+        assert!(error.kind == ErrorKind::Protocol && error.message.contains("version 11"), "{error}");
+        endpoint.drain();
+    }
+
+    #[test]
     fn whoever_speaks_no_common_version_is_told_who_is_to_be_updated() {
         let directory = tempfile::tempdir().expect("a directory");
         let (endpoint, address) = endpoint(directory.path());

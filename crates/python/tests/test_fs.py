@@ -1,0 +1,175 @@
+"""Listing, and the file system of fsspec: what its own tests ask, and what they do not."""
+
+import asyncio
+import os
+import pickle
+import re
+import subprocess
+import sys
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import tidegate
+
+from common import needs
+from test_transfers import TransferTest
+
+
+class ServedTest(TransferTest):
+    def setUp(self):
+        super().setUp()
+        self.address = self.serve("--allow-delete")
+        self.root = self.home / "root"
+
+
+class ListTest(ServedTest):
+    def test_a_place_is_listed_with_types(self):
+        (self.root / "a").mkdir()
+        (self.root / "a" / "b").write_text("four")
+        os.symlink("a", self.root / "link")
+        flat, deep = tidegate.ls(self.address), tidegate.ls(self.address, recursive=True)
+        self.assertEqual([(one.path, one.kind, one.link) for one in flat], [("a", "directory", None), ("link", "directory", "a")])
+        self.assertEqual([(one.path, one.bytes) for one in deep if one.kind == "file"], [("a/b", 4)])
+        self.assertEqual(asyncio.run(tidegate.aio.ls(self.root, recursive=True)), deep)
+        for place, kind in [(f"{self.address}none", FileNotFoundError), (self.home / "none", tidegate.NotFoundError), ("x:/", ValueError)]:
+            with self.assertRaises(kind) as raised:
+                tidegate.ls(place)
+            self.assertNotIn("\n", str(raised.exception))
+
+
+@needs("fsspec", "pytest")
+class FileSystemTest(ServedTest):
+    def setUp(self):
+        import fsspec
+
+        super().setUp()
+        self.fs = fsspec.filesystem("tidegate", place=self.address, skip_instance_cache=True)
+
+    def test_files_are_opened_by_their_urls(self):
+        import fsspec
+
+        content = os.urandom(3 << 20)
+        with fsspec.open(f"{self.address}dir/large", "wb") as file:
+            file.write(content)
+        self.assertEqual((self.root / "dir" / "large").read_bytes(), content)
+        os.environ["TIDEGATE_REMOTE_SERVED"] = self.address
+        self.addCleanup(os.environ.pop, "TIDEGATE_REMOTE_SERVED")
+        with fsspec.open("tidegate://served/dir/large", block_size=1 << 16) as file:
+            file.seek(2 << 20)
+            self.assertEqual(file.read(100), content[2 << 20 : (2 << 20) + 100])
+        fs, path = fsspec.url_to_fs("tidegate://served/dir/large")
+        self.assertEqual((path, fs.unstrip_protocol(path)), ("dir/large", "tidegate://served/dir/large"))
+        secret = self.address.split("@")[0].removeprefix("tg://")
+        self.assertNotIn(secret, fsspec.url_to_fs(f"{self.address}dir")[0].unstrip_protocol("dir"))
+
+    def test_large_and_small_files_travel_whole(self):
+        for size in (0, 5, 600_000, (1 << 20) + 1):
+            content = os.urandom(size)
+            self.fs.pipe_file("in/file", content)
+            self.assertEqual((self.root / "in" / "file").read_bytes(), content)
+            self.assertEqual(self.fs.cat_file("in/file"), content)
+            self.fs.get_file("in/file", self.home / "got")
+            self.assertEqual((self.home / "got").read_bytes(), content)
+            self.assertEqual(self.fs.blake3("in/file"), tidegate.hash(self.home / "got"))
+        self.assertEqual(self.fs.checksum("in/file"), int(tidegate.hash(self.home / "got"), 16))
+        self.assertEqual(self.fs.find(""), ["in/file"])
+
+    def test_ranges_are_those_of_slices(self):
+        content = os.urandom(2_000_000)
+        (self.root / "file").write_bytes(content)
+        bounds = [(0, 10), (5, None), (None, None), (-10, None), (100, -100), (1_999_990, 3_000_000), (7, 7)]
+        starts, ends = [list(column) for column in zip(*bounds, strict=True)]
+        got = self.fs.cat_ranges(["file"] * len(bounds), starts, ends)
+        self.assertEqual(got, [content[start:end] for start, end in bounds])
+        got = self.fs.cat_ranges(["file", "none"], [0, 0], [4, 4])
+        self.assertEqual(got[0], content[:4])
+        self.assertIsInstance(got[1], FileNotFoundError)
+        self.assertEqual(self.fs.cat(["file"]), {"file": content})
+        with self.assertRaises(FileNotFoundError):
+            self.fs.cat(["file", "none"])
+        with ThreadPoolExecutor(8) as threads:
+            got = list(threads.map(lambda at: self.fs.cat_file("file", at, at + 999), range(0, 1_000_000, 9_999)))
+        self.assertEqual(got, [content[at : at + 999] for at in range(0, 1_000_000, 9_999)])
+
+    def test_a_file_that_changes_while_it_is_read_is_told(self):
+        (self.root / "file").write_bytes(bytes(100_000))
+        with self.fs.open("file", block_size=1000, cache_type="none") as file:
+            file.read(1000)
+            (self.root / "file").write_bytes(bytes(100_001))
+            with self.assertRaises(tidegate.Error) as raised:
+                file.read(1000)
+        self.assertEqual(raised.exception.kind, "changed")
+
+    def test_what_is_half_written_gets_no_name(self):
+        with self.assertRaises(ZeroDivisionError), self.fs.open("file", "wb") as file:
+            file.write(b"half")
+            1 // 0
+        self.assertFalse(self.fs.exists("file"))
+
+    def test_names_are_changed_and_removed(self):
+        self.fs.pipe({"a/b/one": b"1", "a/two": b"2"})
+        self.fs.mv("a", "moved/here", recursive=True)
+        self.assertEqual(self.fs.find(""), ["moved/here/b/one", "moved/here/two"])
+        self.fs.mv("moved/here/two", "moved/")
+        self.assertTrue(self.fs.isfile("moved/two"))
+        self.assertEqual(self.fs.glob("moved/**/o*"), ["moved/here/b/one"])
+        self.assertEqual(self.fs.glob("moved/*"), ["moved/here", "moved/two"])
+        with self.assertRaises(ValueError):
+            self.fs.rm("moved")
+        os.symlink("..", self.root / "moved" / "up")
+        self.fs.rm("moved", recursive=True)
+        self.assertEqual(self.fs.ls(""), [])
+        self.fs.mkdir("new/deep")
+        for call in (lambda: self.fs.mkdir("new"), lambda: self.fs.makedirs("new/deep"), lambda: self.fs.pipe_file("new", b"", mode="create")):
+            with self.assertRaises(FileExistsError):
+                call()
+        self.fs.rmdir("new/deep")
+        self.assertEqual(self.fs.ls("", detail=False), ["new"])
+
+    def test_each_refusal_has_its_class_and_is_one_line(self):
+        import fsspec
+
+        (self.root / "dir").mkdir()
+        bare = self.address.replace(self.address.split("@")[0].removeprefix("tg://") + "@", "")
+        for call, kind in [
+            (lambda: self.fs.info("none"), FileNotFoundError),
+            (lambda: self.fs.ls("none"), FileNotFoundError),
+            (lambda: self.fs.open("none"), FileNotFoundError),
+            (lambda: self.fs.rm("none"), FileNotFoundError),
+            (lambda: self.fs.cat_file("dir"), tidegate.UsageError),
+            (lambda: self.fs.open("file", "ab"), tidegate.UsageError),
+            (lambda: self.fs.pipe_file("dir", b""), tidegate.UsageError),
+            (lambda: self.fs.info("../etc/passwd"), tidegate.Error),
+            (lambda: self.fs.info("dir/.tidegate"), tidegate.Error),
+            (lambda: fsspec.filesystem("tidegate", place="none:/").info(""), tidegate.UsageError),
+            (lambda: fsspec.filesystem("tidegate", place=bare).info(""), tidegate.UsageError),
+            (lambda: fsspec.filesystem("tidegate", place=self.address, nonsense=1).info(""), tidegate.UsageError),
+        ]:
+            with self.assertRaises(kind) as raised:
+                call()
+            self.assertNotIn("\n", str(raised.exception))
+
+    def test_another_process_has_connections_of_its_own(self):
+        (self.root / "file").write_text("content")
+        self.assertEqual(self.fs.cat_file("file"), b"content")
+        self.assertEqual(pickle.loads(pickle.dumps(self.fs)).cat_file("file"), b"content")
+        reader, writer = os.pipe()
+        if (child := os.fork()) == 0:
+            os.write(writer, self.fs.cat_file("file"))
+            os._exit(0)
+        os.waitpid(child, 0)
+        self.assertEqual(os.read(reader, 100), b"content")
+
+    def test_its_own_suite_passes(self):
+        suite = Path(__file__).parent / "fsspec_suite.py"
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", suite],
+            env=os.environ | {"TIDEGATE_SERVED": self.address}, capture_output=True, text=True,
+        )
+        self.assertEqual(ran.returncode, 0, ran.stdout[-3000:])
+        self.assertGreater(int(re.search(r"(\d+) passed", ran.stdout)[1]), 100)
+
+
+if __name__ == "__main__":
+    unittest.main()
