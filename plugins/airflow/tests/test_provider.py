@@ -109,7 +109,7 @@ class Transfers(unittest.TestCase):
     def test_a_job_that_was_cancelled_fails_the_task_for_good(self):
         # What it waits for has no end: nobody is there, and a job outlives that for a day.
         hook = TidegateHook().get_conn()
-        endless = {"source": str(HERE / "data"), "destination": "tg://127.0.0.1:1/x"}
+        endless = {"source": "http://127.0.0.1:1/x", "destination": str(HERE)}
         blocker = asyncio.run(hook.submit(endless, uuid.uuid4().hex))
         copy, now = task("killed/", job={"after": [blocker]}), context()
         method, trigger = deferred(copy, now)

@@ -53,8 +53,7 @@ class TestAccession(TestStorageBase):
 
     @pytest.fixture(autouse=True)
     def served(self, archive):
-        runs, _ = archive
-        self.run = runs[0]["run_accession"]
+        self.run = archive[0]["run_accession"]
 
     def get_query(self, tmp_path):
         return f"accession://{self.run}/{self.run}_1.fastq.gz"
@@ -65,10 +64,8 @@ class TestAccession(TestStorageBase):
 
 class TestUrl(TestAccession):
     @pytest.fixture(autouse=True)
-    def located(self, archive):
-        from snakemake_storage_plugin_tidegate.remote import files_of
-
-        self.url = next(file.urls[0] for file in files_of(self.run) if file.path.endswith("_2.fastq.gz"))
+    def served(self, archive):
+        self.url = archive[0]["fastq_ftp"].split(";")[1]
 
     def get_query(self, tmp_path):
         return self.url

@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[1]
 TIDEGATE = Path(os.environ.get("TIDEGATE", ROOT / "target/debug/tidegate")).resolve()
 
 
@@ -35,7 +36,7 @@ def endpoint(world):
 
 @pytest.fixture(scope="session")
 def archive(world):
-    """The runs that a stand-in for the archives has, and where its files are."""
+    """The runs that a stand-in for the archives has: what ENA's report says of each."""
     data = world / "archive"
     make = [sys.executable, "-m", "standin", "make", "--root", data, "--runs", "2", "--mb", "1", "--seed", "1", "--shapes", "paired"]
     subprocess.run(make, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
@@ -43,5 +44,12 @@ def archive(world):
         places = json.loads(process.stdout.readline())
         for name in ("ena", "eutils", "sdl", "aws"):
             os.environ[f"TIDEGATE_{name.upper()}_URL"] = places[f"{name}_url"]
-        yield json.loads((data / "runs.json").read_text()), places["data_url"]
+        runs = json.loads((data / "runs.json").read_text())["runs"]
+        yield [reported(run["columns"]["run_accession"]) for run in runs]
         process.terminate()
+
+
+def reported(run):
+    fields = "run_accession,experiment_accession,fastq_ftp,fastq_md5"
+    with urlopen(f"{os.environ['TIDEGATE_ENA_URL']}/filereport?accession={run}&result=read_run&fields={fields}&format=json") as answer:
+        return json.load(answer)[0]
