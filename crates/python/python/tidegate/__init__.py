@@ -27,7 +27,7 @@ from . import aio
 from ._core import OPTIMIZERS, Observation, Optimizer, Policy, Scenario, __version__, simulate
 from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
 from .errors import CancelledError, Error, IncompleteError, NoSpaceError, NotFoundError, RefusedError, UsageError
-from .results import Estimate, FailedFile, Files, ListedFile, Progress, RemoteFile, Sample, TransferResult
+from .results import Estimate, FailedFile, Files, ListedFile, Plot, Progress, RemoteFile, Sample, TransferResult
 from .transfers import copy, estimate, get, hash, ls, put, resolve, verify
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ __all__ = [
     "Optimizer",
     "Oracle",
     "PerStage",
+    "Plot",
     "Policy",
     "Progress",
     "RefusedError",

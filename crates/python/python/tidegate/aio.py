@@ -11,7 +11,7 @@ from typing import Unpack
 
 from . import _call
 from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
-from ._run import Place, ProgressCallback, run_async
+from ._run import Place, ShownProgress, run_async
 from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 __all__ = ["copy", "estimate", "get", "hash", "ls", "put", "resolve", "verify"]
@@ -21,7 +21,7 @@ async def copy(
     source: Place | Iterable[Place],
     destination: Place,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     **options: Unpack[CopyOptions],
 ) -> TransferResult:
     """Copies files and directories: see `tidegate.copy`."""
@@ -32,7 +32,7 @@ async def verify(
     source: Place | Iterable[Place],
     destination: Place,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     **options: Unpack[VerifyOptions],
 ) -> TransferResult:
     """Compares the files of a copy: see `tidegate.verify`."""
@@ -43,7 +43,7 @@ async def get(
     names: str | Iterable[str],
     directory: Place = ".",
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     **options: Unpack[GetOptions],
 ) -> TransferResult:
     """Gets public data: see `tidegate.get`."""
@@ -54,7 +54,7 @@ async def put(
     source: Place | Iterable[Place],
     destination: str,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     **options: Unpack[PutOptions],
 ) -> TransferResult:
     """Puts files to S3 or WebDAV: see `tidegate.put`."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal
 
+from ._curves import drawn, of_log
 from ._types import PerStage
 from .errors import ErrorKind
 
@@ -96,6 +99,31 @@ class TransferResult:
                 "converted": tuple(told.get("converted", ())),
             }
         )
+
+
+    def plot(self) -> Plot:
+        """The workers of each stage and the rate over the transfer's time, which a notebook shows as curves.
+
+        Raises ValueError where nothing was long enough for an epoch.
+        """
+        if self.log is None:
+            raise ValueError("there is nothing to plot: the transfer ended before its first epoch, or nothing was moved")
+        with open(self.log, encoding="utf-8") as lines:
+            return Plot(drawn(of_log(lines), f"{self.optimizer}, {self.goodput_bps / 1e6:.0f} Mbit/s"))
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Curves, as a text of SVG."""
+
+    svg: str
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes them to a file."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return self.svg
 
 
 @dataclass(frozen=True, slots=True)

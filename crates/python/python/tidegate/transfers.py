@@ -11,7 +11,7 @@ from typing import Unpack
 
 from . import _call
 from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
-from ._run import Cancel, Place, ProgressCallback, run
+from ._run import Cancel, Place, ShownProgress, run
 from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 
@@ -19,7 +19,7 @@ def copy(
     source: Place | Iterable[Place],
     destination: Place,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     cancel: Cancel | None = None,
     **options: Unpack[CopyOptions],
 ) -> TransferResult:
@@ -35,7 +35,7 @@ def verify(
     source: Place | Iterable[Place],
     destination: Place,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     cancel: Cancel | None = None,
     **options: Unpack[VerifyOptions],
 ) -> TransferResult:
@@ -50,7 +50,7 @@ def get(
     names: str | Iterable[str],
     directory: Place = ".",
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     cancel: Cancel | None = None,
     **options: Unpack[GetOptions],
 ) -> TransferResult:
@@ -62,7 +62,7 @@ def put(
     source: Place | Iterable[Place],
     destination: str,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     cancel: Cancel | None = None,
     **options: Unpack[PutOptions],
 ) -> TransferResult:
