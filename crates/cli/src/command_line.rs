@@ -132,10 +132,10 @@ impl Command {
 }
 
 /// Runs the program `tidegate` on a command line, which begins with the program's name.
-pub fn main(words: Vec<OsString>) -> ExitCode {
-    let (cli, refused) = match parsed(&words) {
+pub fn main(words: &[OsString]) -> ExitCode {
+    let (cli, refused) = match parsed(words) {
         Ok(parsed) => parsed,
-        Err(error) => return misused(&error, &words),
+        Err(error) => return misused(&error, words),
     };
     log(cli.verbose);
     let run = || cli.command.run(&Caller::Terminal, cli.verbose > 0);

@@ -12,7 +12,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let name = words.first().and_then(|word| Path::new(word).file_name());
     match name == Some(OsStr::new(condor::NAME)) {
         true => condor::main(&words[1..]),
-        false => command_line::main(words),
+        false => command_line::main(&words),
     }
 }
 

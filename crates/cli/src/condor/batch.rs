@@ -78,7 +78,7 @@ fn command(request: &Request, upload: bool) -> Result<Command, Trouble> {
     match std::fs::metadata(&path) {
         Err(error) if upload => {
             let why = format!("cannot read {}: {error}", path.display());
-            return Err(Trouble::new(ErrorKind::NotFound, &why).here());
+            Err(Trouble::new(ErrorKind::NotFound, &why).here())
         }
         Ok(found) if found.is_dir() && !upload && !request.is_directory() => {
             wrong(format!("{} is a directory: end the URL with a slash to get one", path.display()))
