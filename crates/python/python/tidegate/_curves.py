@@ -46,7 +46,10 @@ def drawn(moments: Sequence[Moment], title: str = "") -> str:
     """The curves as a text of SVG."""
     shown = moments[:: -(-len(moments) // MAX_POINTS)] if moments else []
     end = max((moment.seconds for moment in shown), default=1.0) or 1.0
-    at = lambda seconds: LEFT + (WIDTH - LEFT - RIGHT) * seconds / end  # noqa: E731
+
+    def at(seconds: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * seconds / end
+
     lower = TOP + HEIGHT + GAP
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {lower + HEIGHT + 24}" width="{WIDTH}" '
@@ -79,7 +82,8 @@ def _frame(top: int, most: float, label: str) -> list[str]:
 
 def _steps(points: Sequence[tuple[float, float]], top: int, most: float, colour: str, stroke: float) -> str:
     """A staircase: each value holds from the moment before to its own."""
-    path, before = [], float(LEFT)
+    path: list[str] = []
+    before = float(LEFT)
     for x, value in points:
         y = top + HEIGHT * (1 - value / _top(most))
         path.append(f"{'L' if path else 'M'}{before:.1f} {y:.1f}H{x:.1f}")
