@@ -2,7 +2,6 @@
 process TIDEGATE_FETCH {
     tag "$meta.id"
     label 'process_medium'
-    label 'error_retry'
 
     conda "${moduleDir}/environment.yml"
 
