@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import subprocess
+import sys
 import tempfile
 import types
 import unittest
@@ -138,6 +139,36 @@ class Transfers(unittest.TestCase):
     def test_a_connection_without_a_token(self):
         with self.assertRaisesRegex(ValueError, "no_token has no password"):
             task(conn_id="no_token").execute(context())
+
+
+DAG_FILE = """
+from airflow.sdk import DAG, task
+from tidegate_airflow.operator import TidegateTransferOperator
+
+with DAG("runs", schedule=None):
+    fetch = TidegateTransferOperator(task_id="fetch", source={source!r}, destination="{here}/{{{{ dag.dag_id }}}}/", poll_interval=0.2)
+
+    @task
+    def told(summary):
+        assert (summary["status"], summary["bytes"]) == ("complete", 100_000), summary
+
+    told(fetch.output)
+"""
+
+
+class Dag(unittest.TestCase):
+    def test_airflow_runs_it_in_a_dag_and_hands_on_the_summary(self):
+        dags = HERE / "dags"
+        dags.mkdir()
+        (dags / "runs.py").write_text(DAG_FILE.format(source=str(HERE / "data"), here=HERE / "by-dag"))
+        environment = os.environ | {"AIRFLOW__CORE__DAGS_FOLDER": str(dags), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+        environment |= {"AIRFLOW__CORE__UNIT_TEST_MODE": "False", "AIRFLOW_HOME": str(HERE / "airflow-of-dag")}
+        airflow = Path(sys.executable).with_name("airflow")
+        for command in (["db", "migrate"], ["dags", "test", "runs"]):
+            ran = subprocess.run([airflow, *command], capture_output=True, text=True, timeout=300, env=environment)
+            self.assertEqual(ran.returncode, 0, ran.stdout[-3000:] + ran.stderr[-3000:])
+        self.assertIn("Trigger completed", ran.stdout)
+        self.assertEqual((HERE / "by-dag/runs/data/deep/a").stat().st_size, 100_000)
 
 
 class Provider(unittest.TestCase):
