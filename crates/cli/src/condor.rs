@@ -4,28 +4,23 @@
 //! (`-infile`), and a file for as many answers (`-outfile`). Its Protocol is version 4, which extends version 2.
 
 mod batch;
+mod carrier;
 mod report;
 mod request;
 mod trouble;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use tidegate_contract::error_kind::ErrorKind;
-use tidegate_contract::summary::Summary;
-use tidegate_transfer::transfer::Interrupt;
 
 use crate::exit::usage;
-use crate::run::Run;
 use crate::signals::interrupt_on_signals;
 use crate::{exit, terminal};
-use batch::Batch;
+use carrier::Carrier;
 use report::{Outcome, Report};
-use request::Request;
-use trouble::Trouble;
 
 /// What the program is called when it is the plug-in.
 pub const NAME: &str = "tidegate-condor-plugin";
@@ -35,9 +30,6 @@ const METHODS: &str = "tg,ssh,http,https,ftp,ftps,s3,gs";
 
 const HELP: &str = "tidegate-condor-plugin -classad, or -infile FILE -outfile FILE [-upload]: \
 HTCondor starts it (FILETRANSFER_PLUGINS, or transfer_plugins of a job); people use `tidegate`";
-
-/// How often it is looked whether somebody wants it to end.
-const INTERVAL: Duration = Duration::from_millis(100);
 
 /// What HTCondor asks for.
 struct Asked {
@@ -106,8 +98,7 @@ fn run(asked: &Asked) -> Result<bool> {
     let requests = request::read(&text).map_err(|error| usage(format!("{}: {error}", path.display())))?;
     let mut report = Report::open(&asked.answers, &requests, asked.upload)
         .with_context(|| format!("cannot write {}", asked.answers.display()))?;
-    let carrier =
-        Carrier { interrupt: interrupt_on_signals(), list: beside(&asked.answers), state: state(asked) };
+    let carrier = Carrier::new(&asked.answers, state(asked), interrupt_on_signals());
     let (batches, refused) = batch::plan(requests, asked.upload);
     let mut complete = refused.is_empty();
     for (request, why) in refused {
@@ -123,13 +114,6 @@ fn run(asked: &Asked) -> Result<bool> {
     Ok(complete)
 }
 
-/// Where URLs are listed for `get`.
-fn beside(answers: &std::path::Path) -> PathBuf {
-    let mut name = answers.as_os_str().to_owned();
-    name.push(".urls");
-    PathBuf::from(name)
-}
-
 /// The state directory where nobody has said or can write one: jobs may run as users without a home.
 fn state(asked: &Asked) -> Option<PathBuf> {
     if std::env::var_os("TIDEGATE_STATE").is_some() {
@@ -143,76 +127,4 @@ fn state(asked: &Asked) -> Option<PathBuf> {
     let is_usable = usual.is_some_and(|usual| std::fs::create_dir_all(usual.join("tidegate")).is_ok());
     let here = asked.answers.parent().unwrap_or_else(|| ".".as_ref());
     (!is_usable).then(|| here.join(".tidegate-state"))
-}
-
-/// Moves batches.
-struct Carrier {
-    interrupt: Interrupt,
-    list: PathBuf,
-    state: Option<PathBuf>,
-}
-
-impl Carrier {
-    /// Moves a batch, at once, and what of it remains unclear one by one.
-    fn carry<'a>(&self, batch: &'a Batch) -> Vec<(&'a Request, Outcome)> {
-        let began = SystemTime::now();
-        let ran = self.run(batch);
-        let ended = SystemTime::now();
-        let mut outcomes = Vec::new();
-        for request in &batch.requests {
-            let told = match &ran {
-                Ok(summary) if summary.error.is_none() => {
-                    batch.failure(summary, request).map(Trouble::of_file)
-                }
-                _ if batch.requests.len() > 1 => {
-                    outcomes.extend(
-                        self.carry(&batch.alone(request)).into_iter().map(|(_, outcome)| (request, outcome)),
-                    );
-                    continue;
-                }
-                Ok(summary) => Some(Trouble::of_end(summary)),
-                Err(trouble) => Some(trouble.clone()),
-            };
-            let moved = match told {
-                Some(trouble) => Err(trouble),
-                None => batch.arrived(request, ran.as_ref().unwrap_or(&Summary::default())),
-            };
-            outcomes.push((request, Outcome { began, ended, moved }));
-        }
-        outcomes
-    }
-
-    /// Runs the command that moves a batch.
-    fn run(&self, batch: &Batch) -> Result<Summary, Trouble> {
-        if self.interrupt.is_raised() {
-            return Err(Trouble::new(ErrorKind::Interrupted, "HTCondor has ended the transfer"));
-        }
-        let listed = batch.list().map(|text| std::fs::write(&self.list, text));
-        if let Some(Err(error)) = listed {
-            let kind =
-                tidegate_transfer::error::Error::io("write", self.list.as_os_str().as_encoded_bytes(), error);
-            return Err(Trouble::new(kind.kind, &kind.message));
-        }
-        let state = self.state.iter().flat_map(|state| [OsStr::new("--state"), state.as_os_str()]);
-        let run = Run::start(batch.words(&self.list, state), || {});
-        while !run.wait(INTERVAL) {
-            if self.interrupt.is_raised() {
-                run.interrupt();
-            }
-        }
-        let _ = std::fs::remove_file(&self.list);
-        let outcome = run.outcome();
-        let (kind, why) = match outcome {
-            Some(outcome) => match (outcome.refusal, outcome.results.last()) {
-                (Some(refusal), _) => refusal,
-                (None, Some(line)) => match serde_json::from_str(line) {
-                    Ok(summary) => return Ok(summary),
-                    Err(error) => (ErrorKind::Io, format!("the command's answer cannot be read: {error}")),
-                },
-                (None, None) => (ErrorKind::Io, run.messages().join("; ")),
-            },
-            None => (ErrorKind::Io, "the command did not end".to_owned()),
-        };
-        Err(Trouble::new(kind, &why))
-    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::{FailedFile, Summary};
+use tidegate_contract::text::show;
 
 use super::request::Request;
 use super::trouble::Trouble;
@@ -191,12 +192,13 @@ impl Batch {
     /// Why a request's file did not arrive, as a run tells that some did not.
     pub fn failure<'a>(&self, summary: &'a Summary, request: &Request) -> Option<&'a FailedFile> {
         let alone = self.requests.len() == 1;
-        let path = request.path();
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-        let is_of = |failed: &&FailedFile| {
-            alone || failed.path == name || failed.path.starts_with(&format!("{name}/"))
-        };
-        summary.failures.iter().find(is_of)
+        summary.failures.iter().find(|failed| alone || is_of(failed, request))
+    }
+
+    /// Whether all that a run tells of failures is told of requests, so that the others have arrived.
+    pub fn is_explained(&self, summary: &Summary) -> bool {
+        let is_known = |failed: &FailedFile| self.requests.iter().any(|request| is_of(failed, request));
+        summary.files.failed <= summary.failures.len() as u64 && summary.failures.iter().all(is_known)
     }
 
     /// How many bytes a request came to, after a run that told of no failure.
@@ -220,6 +222,13 @@ impl Batch {
         let alone = self.requests.len() == 1;
         Ok(Moved { bytes, carried: if alone { summary.bytes + summary.resent_bytes } else { bytes } })
     }
+}
+
+/// Whether it is the file of a request that failed, or lies within it.
+fn is_of(failed: &FailedFile, request: &Request) -> bool {
+    let path = request.path();
+    let name = show(path.file_name().unwrap_or_default().as_encoded_bytes()).into_owned();
+    failed.path == name || failed.path.strip_prefix(&name).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// What a request came to, in bytes.

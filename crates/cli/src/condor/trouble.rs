@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::exit::Exit;
-use tidegate_contract::summary::{FailedFile, Summary};
+use tidegate_contract::summary::FailedFile;
 use tidegate_contract::text::{one_line, shorten};
 use tidegate_service::classad::ClassAd;
 use tidegate_transfer::wire::ticket::{DEFAULT_PORT, Place};
@@ -39,10 +39,10 @@ impl Trouble {
         Self::new(failed.kind, &failed.message)
     }
 
-    /// What has ended a run.
-    pub fn of_end(summary: &Summary) -> Self {
-        let why = summary.error.as_deref().unwrap_or("it failed");
-        Self::new(summary.error_kind.unwrap_or(ErrorKind::Io), why)
+    /// Whether every request of a batch meets it, and not one for itself.
+    pub const fn is_of_all(&self) -> bool {
+        self.kind.is_outage()
+            || matches!(self.kind, ErrorKind::Authentication | ErrorKind::Interrupted | ErrorKind::NoSpace)
     }
 
     /// The ad that tells of it.
