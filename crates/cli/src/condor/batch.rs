@@ -181,7 +181,7 @@ impl Batch {
                     (None, false) => {
                         words.extend(self.requests.iter().zip(paths()).map(|(request, path)| {
                             if request.is_directory() { with_slash(&path) } else { path }
-                        }))
+                        }));
                     }
                 }
             }
