@@ -85,7 +85,7 @@ def _asked(url: str) -> Known | None:
 
 def get(query: Query, to: Path, options: dict[str, Any]) -> None:
     """Gets a file under the name of `to`."""
-    listed = {"urls": [query.place], "path": to.name}
+    listed: dict[str, Any] = {"urls": [query.place], "path": to.name}
     if query.scheme == ACCESSION:
         found = _named(query)
         if found is None:
