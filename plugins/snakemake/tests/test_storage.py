@@ -87,6 +87,7 @@ def provider(tmp_path, **settings):
         ("tg:///x", "names no host"),
         ("tidegate://dtn/a/../../etc/passwd", "'..'"),
         ("accession://SRR1/a/b", "one name"),
+        ("accession://ids.txt/x", "no accession"),
         ("https://h/.tidegate/x", ".tidegate"),
     ],
 )
@@ -98,6 +99,7 @@ def test_queries_that_make_no_sense_are_refused(tmp_path, query, why):
 
 def test_queries_with_wildcards_are_valid():
     assert StorageProvider.is_valid_query("tidegate://dtn/{sample}/{run}.bam")
+    assert StorageProvider.is_valid_query("accession://{run}/{run}_1.fastq.gz")
 
 
 def test_no_secret_is_shown_or_becomes_a_path(tmp_path):
@@ -153,10 +155,10 @@ def test_slots_are_shared_by_processes_and_freed_by_those_that_die(tmp_path):
         other.join(timeout=60)
 
 
-def test_the_budget_is_shared():
+def test_the_budget_is_shared(tmp_path):
     assert (part_of("800Mbit/s", 4), part_of("1 Gbit/s", 3)) == ("200Mbit/s", "0.333333333333Gbit/s")
     for rate in ("fast", "10", "-1Mbit/s"):
         with pytest.raises(WorkflowError, match="no rate"):
             part_of(rate, 2)
     with pytest.raises(WorkflowError, match="a stream for each"):
-        StorageProviderSettings(streams=2, transfers=3)
+        provider(tmp_path, streams=2, transfers=3)

@@ -44,10 +44,6 @@ class StorageProviderSettings(StorageProviderSettingsBase):
         metadata={"help": "Most of all transfers together, as in 800Mbit/s."},
     )
 
-    def __post_init__(self) -> None:
-        if not 1 <= self.transfers <= self.streams:
-            raise WorkflowError("tidegate: at least one transfer is needed, and a stream for each")
-
 
 @lru_cache(maxsize=64)
 def files_at(root: str) -> TidegateFileSystem:
@@ -62,6 +58,10 @@ class StorageProvider(StorageProviderBase):
 
     def __post_init__(self) -> None:
         self.settings = self.settings or StorageProviderSettings()
+        if not 1 <= self.settings.transfers <= self.settings.streams:
+            raise WorkflowError("tidegate: at least one transfer is needed, and a stream for each")
+        if self.settings.limit is not None:
+            part_of(self.settings.limit, self.settings.transfers)
         # Beneath the prefix, which all jobs of a workflow share.
         self.slots = self.local_prefix / ".transfers"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -48,6 +49,9 @@ class Query:
             raise ValueError("it names no file")
         if any(part in ("", ".", "..", ".tidegate") for part in path.split("/")):
             raise ValueError("its path has a part that is empty, '.', '..' or '.tidegate'")
+        # What is none would be taken for the name of a file here.
+        if scheme == ACCESSION and not re.fullmatch(r"[A-Za-z]{3,6}[0-9]+|\{\w+[^/]*\}", authority):
+            raise ValueError(f"{authority!r} is no accession, as SRR7706354 is one")
         if scheme == ACCESSION and "/" in path:
             raise ValueError("behind the accession one name is expected, as in accession://SRR7706354/SRR7706354_1.fastq.gz")
         return cls(scheme, authority, path, more)
