@@ -243,6 +243,10 @@ class FromServers(Case):
         self.fetch((web.at("w0"), "w0"))
         self.assertEqual((self.scratch / "w0").read_bytes(), Web.files["w0"])
 
+    def test_without_a_home(self):
+        self.fetch((web.at("w0"), "w0"), environment={"HOME": None})
+        self.assertEqual((self.scratch / "w0").read_bytes(), Web.files["w0"])
+
     def test_not_found(self):
         self.assert_failed(self.fetch((web.at("nothing"), "x")), "x", "Specification", NEVER)
 
@@ -258,6 +262,11 @@ class FromServers(Case):
         answered = self.fetch((web.at("w0"), "w0"), (web.at("nothing"), "x"), (web.at("w1"), "w1"))
         self.assert_failed(answered, "x", "Specification", NEVER)
         self.assertEqual((self.scratch / "w1").read_bytes(), Web.files["w1"])
+
+    def test_each_of_many_files_is_answered_for(self):
+        url = "http://no-such-host.invalid"
+        answered = self.fetch(*((f"{url}/{i}", f"g{i}") for i in range(5)))
+        self.assertEqual({ad["TransferErrorData"][0]["ErrorType"] for ad in answered.ads}, {"Resolution"})
 
     def test_a_scheme_that_it_does_not_know(self):
         self.assert_failed(self.fetch(("gopher://h/a", "a")), "a", "Parameter", NEVER, within="gopher")
@@ -354,6 +363,11 @@ class ToServers(Case):
         self.here("a", b"result")
         self.store((web.at("under another"), "a"))
         self.assertEqual(Web.files["under another"], b"result")
+
+    def test_without_a_home(self):
+        self.here("homeless", b"result")
+        self.store((web.at("homeless"), "homeless"), environment={"HOME": None})
+        self.assertEqual(Web.files["homeless"], b"result")
 
     def test_forbidden(self):
         self.here("a", b"a")
