@@ -1,11 +1,11 @@
 //! HTCondor's plug-in for transfers of several files: what `copy`, `get` and `put` do, for who starts jobs.
 //!
 //! HTCondor asks it what it can do (`-classad`), and then hands over a file of ads that each name a URL and a local file
-//! (`-infile`), and a file for as many answers (`-outfile`). Its Protocol is version 4, which extends version 2.
+//! (`-infile`), and a file for as many replies (`-outfile`). Its protocol is version 4, which extends version 2.
 
 mod batch;
 mod carrier;
-mod report;
+mod replies;
 mod request;
 mod trouble;
 
@@ -20,7 +20,7 @@ use crate::exit::usage;
 use crate::signals::interrupt_on_signals;
 use crate::{exit, terminal};
 use carrier::Carrier;
-use report::{Outcome, Report};
+use replies::{Replies, Reply};
 
 /// What the program is called when it is the plug-in.
 pub const NAME: &str = "tidegate-condor-plugin";
@@ -34,7 +34,7 @@ HTCondor starts it (FILETRANSFER_PLUGINS, or transfer_plugins of a job); people 
 /// What HTCondor asks for.
 struct Asked {
     requests: PathBuf,
-    answers: PathBuf,
+    replies: PathBuf,
     upload: bool,
 }
 
@@ -68,12 +68,12 @@ fn description() -> String {
 
 /// Reads a command line, in whatever order.
 fn asked(words: &[OsString]) -> Result<Asked> {
-    let (mut requests, mut answers, mut upload) = (None, None, false);
+    let (mut requests, mut replies, mut upload) = (None, None, false);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let file = match word.to_str() {
             Some("-infile") => &mut requests,
-            Some("-outfile") => &mut answers,
+            Some("-outfile") => &mut replies,
             Some("-upload") => {
                 upload = true;
                 continue;
@@ -85,30 +85,30 @@ fn asked(words: &[OsString]) -> Result<Asked> {
         };
         *file = Some(PathBuf::from(words.next().ok_or_else(|| usage(format!("a file is missing: {HELP}")))?));
     }
-    match (requests, answers) {
-        (Some(requests), Some(answers)) => Ok(Asked { requests, answers, upload }),
+    match (requests, replies) {
+        (Some(requests), Some(replies)) => Ok(Asked { requests, replies, upload }),
         _ => Err(usage(format!("-infile and -outfile are needed: {HELP}")).into()),
     }
 }
 
-/// Moves what is asked for and answers; whether all of it is there.
+/// Moves what is asked for and replies; whether all of it is there.
 fn run(asked: &Asked) -> Result<bool> {
     let path = &asked.requests;
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let requests = request::read(&text).map_err(|error| usage(format!("{}: {error}", path.display())))?;
-    let mut report = Report::open(&asked.answers, &requests, asked.upload)
-        .with_context(|| format!("cannot write {}", asked.answers.display()))?;
-    let carrier = Carrier::new(&asked.answers, state(asked), interrupt_on_signals());
+    let mut replies = Replies::open(&asked.replies, &requests, asked.upload)
+        .with_context(|| format!("cannot write {}", asked.replies.display()))?;
+    let carrier = Carrier::new(&asked.replies, state(asked), interrupt_on_signals());
     let (batches, refused) = batch::plan(requests, asked.upload);
     let mut complete = refused.is_empty();
     for (request, why) in refused {
         let now = SystemTime::now();
-        report.add(&request, &Outcome { began: now, ended: now, moved: Err(why) })?;
+        replies.add(&request, &Reply { began: now, ended: now, moved: Err(why) })?;
     }
     for batch in batches {
-        for (request, outcome) in carrier.carry(&batch) {
-            complete &= outcome.moved.is_ok();
-            report.add(request, &outcome)?;
+        for (request, reply) in carrier.carry(&batch) {
+            complete &= reply.moved.is_ok();
+            replies.add(request, &reply)?;
         }
     }
     Ok(complete)
@@ -125,6 +125,6 @@ fn state(asked: &Asked) -> Option<PathBuf> {
             .map(|home| PathBuf::from(home).join(".local/state"))
     });
     let is_usable = usual.is_some_and(|usual| std::fs::create_dir_all(usual.join("tidegate")).is_ok());
-    let here = asked.answers.parent().unwrap_or_else(|| ".".as_ref());
+    let here = asked.replies.parent().unwrap_or_else(|| ".".as_ref());
     (!is_usable).then(|| here.join(".tidegate-state"))
 }

@@ -10,7 +10,7 @@ use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::wire::tls::write_private;
 
 use super::batch::Batch;
-use super::report::Outcome;
+use super::replies::Reply;
 use super::request::Request;
 use super::trouble::Trouble;
 use crate::run::Run;
@@ -28,17 +28,17 @@ pub struct Carrier {
 }
 
 impl Carrier {
-    /// Writes what it needs beside the file of answers, and ends when `interrupt` says so; where its state is kept is
+    /// Writes what it needs beside the file of replies, and ends when `interrupt` says so; where its state is kept is
     /// said if it is not the usual place.
-    pub fn new(answers: &Path, state: Option<PathBuf>, interrupt: Interrupt) -> Self {
-        let mut list = answers.as_os_str().to_owned();
+    pub fn new(replies: &Path, state: Option<PathBuf>, interrupt: Interrupt) -> Self {
+        let mut list = replies.as_os_str().to_owned();
         list.push(".urls");
         Self { list: list.into(), state, interrupt }
     }
 
     /// Moves a batch at once. What that leaves unclear is moved one by one: what has arrived is there already, and who has
     /// failed is found.
-    pub fn carry<'a>(&self, batch: &'a Batch) -> Vec<(&'a Request, Outcome)> {
+    pub fn carry<'a>(&self, batch: &'a Batch) -> Vec<(&'a Request, Reply)> {
         let began = SystemTime::now();
         let ran = self.run(batch);
         let ended = SystemTime::now();
@@ -54,21 +54,21 @@ impl Carrier {
                 Ok(summary) => batch.is_explained(summary),
                 Err(trouble) => trouble.is_of_all(),
             };
-        let outcome = |request: &'a Request| match is_clear {
-            true => Outcome { began, ended, moved: told(request) },
+        let reply = |request: &'a Request| match is_clear {
+            true => Reply { began, ended, moved: told(request) },
             false => self.alone(batch, request),
         };
-        batch.requests.iter().map(|request| (request, outcome(request))).collect()
+        batch.requests.iter().map(|request| (request, reply(request))).collect()
     }
 
-    fn alone(&self, batch: &Batch, request: &Request) -> Outcome {
+    fn alone(&self, batch: &Batch, request: &Request) -> Reply {
         let began = SystemTime::now();
         let alone = batch.alone(request);
         let moved = self.run(&alone).and_then(|summary| match alone.failure(&summary, request) {
             Some(failed) => Err(Trouble::of_file(failed)),
             None => alone.arrived(request, &summary),
         });
-        Outcome { began, ended: SystemTime::now(), moved }
+        Reply { began, ended: SystemTime::now(), moved }
     }
 
     /// Runs the command that moves a batch; what it says if nothing has ended it.
