@@ -309,4 +309,29 @@ mod tests {
         );
         assert_eq!(refused.len(), 2);
     }
+
+    #[test]
+    fn failures_are_laid_to_the_requests_that_they_are_of() {
+        let named =
+            ["a", "tree", "x\x1b"].map(|name| request(&format!("tg://h/{name}"), &format!("/w/{name}")));
+        let batch = Batch { command: Command::Copy, upload: false, together: None, requests: named.to_vec() };
+        let failed = |paths: &[&str], failed: u64| {
+            let failure = |path: &&str| FailedFile {
+                path: (*path).to_owned(),
+                kind: ErrorKind::Denied,
+                message: "no".to_owned(),
+            };
+            let mut summary = Summary { failures: paths.iter().map(failure).collect(), ..Summary::default() };
+            summary.files.failed = failed;
+            summary
+        };
+        let of =
+            |summary: &Summary| named.each_ref().map(|request| batch.failure(summary, request).is_some());
+        let some = failed(&["tree/deep/y", "x\\x1b"], 2);
+        assert_eq!((of(&some), batch.is_explained(&some)), ([false, true, true], true));
+        // What is told of nobody, or not told at all, may be of anybody.
+        for unclear in [failed(&["a", "treetop"], 2), failed(&["a"], 2)] {
+            assert_eq!((of(&unclear), batch.is_explained(&unclear)), ([true, false, false], false));
+        }
+    }
 }
