@@ -1,6 +1,6 @@
 # Tidegate: the everyday commands. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help build test lint doc lab lab-report lab-smoke bench long wheel clean
+.PHONY: help build test lint doc lab lab-report lab-smoke bench long wheel plugins-test clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ long: ## run the long mode of the test suite: more seeds, more kills
 
 wheel: ## build the Python wheel, and try it with each Python that is here
 	@scripts/wheel
+
+plugins-test: ## test the plug-ins with real Airflow, Nextflow, Snakemake and Jupyter (ten minutes)
+	@scripts/plugins-test
 
 clean: ## remove what was built
 	cargo clean

@@ -132,11 +132,10 @@ impl Command {
 }
 
 /// Runs the program `tidegate` on a command line, which begins with the program's name.
-pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let words: Vec<OsString> = words.into_iter().collect();
-    let (cli, refused) = match parsed(&words) {
+pub fn main(words: &[OsString]) -> ExitCode {
+    let (cli, refused) = match parsed(words) {
         Ok(parsed) => parsed,
-        Err(error) => return misused(&error, &words),
+        Err(error) => return misused(&error, words),
     };
     log(cli.verbose);
     let run = || cli.command.run(&Caller::Terminal, cli.verbose > 0);
@@ -149,11 +148,6 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         terminal::complain(&exit::in_one_line(&error));
         exit::code_of(&error)
     })
-}
-
-/// The same in a process that goes on afterwards, which gets the exit code's number.
-pub fn main_in_process(words: impl IntoIterator<Item = OsString>) -> u8 {
-    exit::number(main(words))
 }
 
 /// Runs a command for the program behind `caller`.

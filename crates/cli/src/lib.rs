@@ -71,7 +71,11 @@ mod command_line;
 
 mod run;
 
-pub use command_line::{main, main_in_process};
+mod condor;
+
+mod program;
+
 pub use files::{FileAccess, Files};
 pub use monitor::Progress;
+pub use program::{main, main_in_process};
 pub use run::{Outcome, Run, program_is_at};

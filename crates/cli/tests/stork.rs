@@ -38,6 +38,7 @@ fn ads_of_any_name_are_taken_and_their_log_is_htcondors_own() {
     for (id, state) in [(1, "done"), (2, "failed"), (3, "failed")] {
         eventually(|| service.job(&world, id)["state"] == state);
     }
+    assert_eq!(service.job(&world, 2)["summary"]["error_kind"], "not_found");
     // Why there is no estimate stands where messages were to be written, in a line.
     eventually(|| world.path("three.err").exists());
     let why = String::from_utf8(world.read("three.err")).expect("text");

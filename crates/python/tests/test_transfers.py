@@ -77,6 +77,14 @@ class SyncTest(TransferTest):
         result = tidegate.get(self.data.as_uri(), self.home / "got", no_sidecars=True)
         self.assertEqual((result.files.ok, self.names("got")), (1, ["data"]))
 
+    def test_what_names_come_to_is_told_without_getting_it(self):
+        (self.home / "list.jsonl").write_text('{"urls": ["https://h/x", "https://m/x"], "path": "d/x", "bytes": 7, "checksums": {"md5": "%s"}}\n' % ("0" * 32))
+        (one,), (url,) = tidegate.resolve(str(self.home / "list.jsonl")), tidegate.resolve("https://h/a%20b.txt")
+        self.assertEqual((one.path, one.bytes, one.checksums, len(one.urls)), ("d/x", 7, {"md5": "0" * 32}, 2))
+        self.assertEqual((url.path, url.bytes, url.checksums), ("a b.txt", None, {}))
+        with self.assertRaises(tidegate.UsageError):
+            tidegate.resolve("-")
+
     def test_each_refusal_has_its_class(self):
         for call, kind, error in [
             (lambda: tidegate.copy(self.home / "none", self.home / "x"), tidegate.NotFoundError, "not_found"),

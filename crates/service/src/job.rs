@@ -1,7 +1,6 @@
 //! What a user asks to be done, and what has become of it.
 
 pub(crate) mod arguments;
-pub(crate) mod classad;
 pub mod file;
 mod stream_rule;
 mod values;
@@ -25,6 +24,7 @@ use std::num::NonZeroU64;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::{FailedFile, Files, Status};
 use tidegate_control::{BitRate, ByteCount};
 
@@ -147,6 +147,9 @@ pub struct Summary {
     pub failures: Vec<FailedFile>,
     /// What ended it early.
     pub error: Option<String>,
+    /// What kind of error that was, where it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error_kind: Option<ErrorKind>,
     /// The answer to an estimation job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<serde_json::Value>,

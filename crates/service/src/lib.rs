@@ -6,6 +6,7 @@
 //! | what others use | where |
 //! |---|---|
 //! | source and destination, what an address means, names of endpoints | [`pair::Pair`], [`address::Route`], [`names::Names`] |
+//! | ClassAds, as HTCondor and Stork write them | [`classad::ClassAd`] |
 //! | what is remembered, asked for, imported | [`history::History`], [`history::Record`], [`history::import::Import`] |
 //! | what our own jobs move over a path | [`traffic::OwnTraffic`] |
 //! | a sample of a path | [`sampler::Sampler`] |
@@ -18,6 +19,7 @@
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 pub mod address;
+pub mod classad;
 
 pub mod names;
 

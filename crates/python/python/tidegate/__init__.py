@@ -27,8 +27,8 @@ from . import aio
 from ._core import OPTIMIZERS, Observation, Optimizer, Policy, Scenario, __version__, simulate
 from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
 from .errors import CancelledError, Error, IncompleteError, NoSpaceError, NotFoundError, RefusedError, UsageError
-from .results import Estimate, FailedFile, Files, ListedFile, Progress, Sample, TransferResult
-from .transfers import copy, estimate, get, hash, ls, put, verify
+from .results import Estimate, FailedFile, Files, ListedFile, Plot, Progress, RemoteFile, Sample, TransferResult
+from .transfers import copy, estimate, get, hash, ls, put, resolve, verify
 
 if TYPE_CHECKING:
     from .env import TransferEnv
@@ -63,9 +63,11 @@ __all__ = [
     "Optimizer",
     "Oracle",
     "PerStage",
+    "Plot",
     "Policy",
     "Progress",
     "RefusedError",
+    "RemoteFile",
     "Sample",
     "Scenario",
     "Streams",
@@ -83,6 +85,7 @@ __all__ = [
     "hash",
     "ls",
     "put",
+    "resolve",
     "simulate",
     "verify",
 ]

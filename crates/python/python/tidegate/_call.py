@@ -8,7 +8,7 @@ from typing import Any
 
 from ._run import Place, words
 from .errors import UsageError
-from .results import Estimate, ListedFile, TransferResult
+from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 Told = list[dict[str, Any]]
 
@@ -40,11 +40,15 @@ def verify(source: Place | Iterable[Place], destination: Place, options: Mapping
     return words("verify", {**options, **_JSON}, [*_places(source), destination])
 
 
-def get(names: str | Iterable[str], directory: Place, options: Mapping[str, Any]) -> list[str]:
+def _names(names: str | Iterable[str]) -> list[str]:
     named = [names] if isinstance(names, str) else list(names)
     if "-" in named:
         raise UsageError("'-' is standard input, which is this program's own: hand over what it lists", "usage")
-    return words("get", _moving(options) | {"outdir": directory}, named)
+    return named
+
+
+def get(names: str | Iterable[str], directory: Place, options: Mapping[str, Any]) -> list[str]:
+    return words("get", _moving(options) | {"outdir": directory}, _names(names))
 
 
 def put(source: Place | Iterable[Place], destination: str, options: Mapping[str, Any]) -> list[str]:
@@ -53,6 +57,10 @@ def put(source: Place | Iterable[Place], destination: str, options: Mapping[str,
 
 def estimate(source: Place, destination: Place, options: Mapping[str, Any]) -> list[str]:
     return words("estimate", {**options, **_JSON}, [source, destination])
+
+
+def resolve(names: str | Iterable[str], options: Mapping[str, Any]) -> list[str]:
+    return words("get", {**options, **_JSON, "dry_run": True}, _names(names))
 
 
 def ls(place: Place, options: Mapping[str, Any]) -> list[str]:
@@ -73,6 +81,10 @@ def estimated(told: Told) -> Estimate:
 
 def listed(told: Told) -> list[ListedFile]:
     return [ListedFile.of_json(line) for line in told]
+
+
+def resolved(told: Told) -> list[RemoteFile]:
+    return [RemoteFile.of_json(line) for line in told]
 
 
 def hashed(told: Told) -> str:

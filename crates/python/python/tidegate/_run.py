@@ -9,12 +9,14 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
+from . import _notebook
 from ._core import Run, program_is_at
 from .errors import ErrorKind, of_exit
 from .results import Progress, TransferResult
@@ -23,6 +25,9 @@ Place = str | os.PathLike[str]
 """A path of this host, or what the command takes for a place: `tg://…`, `name:/path`, `user@host:path`, a URL."""
 
 ProgressCallback = Callable[[Progress], object]
+
+ShownProgress = ProgressCallback | Literal[False] | None
+"""Who is told of progress. Where nobody is, a notebook shows it; `False` says that it is not to."""
 
 
 class Cancel(Protocol):
@@ -57,8 +62,32 @@ def _text(value: object) -> str:
     return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
 
 
-def run(said: list[str], progress: ProgressCallback | None = None, cancel: Cancel | None = None) -> list[dict[str, Any]]:
+# Commands that move something which can be followed.
+_FOLLOWED = ("copy", "get", "put", "verify")
+
+
+@contextmanager
+def _viewed(said: list[str], progress: ShownProgress) -> Iterator[ProgressCallback | None]:
+    """Who is told of progress: the caller, or else the cell of a notebook."""
+    if progress is not None or said[0] not in _FOLLOWED or not _notebook.is_here():
+        yield progress or None
+        return
+    view = _notebook.View(said[0])
+    try:
+        yield view
+    except BaseException as error:
+        view.end(str(error) or type(error).__name__)
+        raise
+    view.end("done")
+
+
+def run(said: list[str], progress: ShownProgress = None, cancel: Cancel | None = None) -> list[dict[str, Any]]:
     """Runs a command to its end. Callbacks are called, and signals handled, by the thread that waits."""
+    with _viewed(said, progress) as told:
+        return _wait(said, told, cancel)
+
+
+def _wait(said: list[str], progress: ProgressCallback | None, cancel: Cancel | None) -> list[dict[str, Any]]:
     running = _begin(said, None)
     try:
         while not running.wait(_INTERVAL):
@@ -74,8 +103,13 @@ def run(said: list[str], progress: ProgressCallback | None = None, cancel: Cance
     return _end(running, progress)
 
 
-async def run_async(said: list[str], progress: ProgressCallback | None = None) -> list[dict[str, Any]]:
+async def run_async(said: list[str], progress: ShownProgress = None) -> list[dict[str, Any]]:
     """The same without a thread that waits: cancelling the task stops it, and waits until it has stopped."""
+    with _viewed(said, progress) as told:
+        return await _await(said, told)
+
+
+async def _await(said: list[str], progress: ProgressCallback | None) -> list[dict[str, Any]]:
     loop = asyncio.get_running_loop()
     over = asyncio.Event()
 

@@ -11,17 +11,17 @@ from typing import Unpack
 
 from . import _call
 from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
-from ._run import Place, ProgressCallback, run_async
-from .results import Estimate, ListedFile, TransferResult
+from ._run import Place, ShownProgress, run_async
+from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
-__all__ = ["copy", "estimate", "get", "hash", "ls", "put", "verify"]
+__all__ = ["copy", "estimate", "get", "hash", "ls", "put", "resolve", "verify"]
 
 
 async def copy(
     source: Place | Iterable[Place],
     destination: Place,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     **options: Unpack[CopyOptions],
 ) -> TransferResult:
     """Copies files and directories: see `tidegate.copy`."""
@@ -32,7 +32,7 @@ async def verify(
     source: Place | Iterable[Place],
     destination: Place,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     **options: Unpack[VerifyOptions],
 ) -> TransferResult:
     """Compares the files of a copy: see `tidegate.verify`."""
@@ -43,7 +43,7 @@ async def get(
     names: str | Iterable[str],
     directory: Place = ".",
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     **options: Unpack[GetOptions],
 ) -> TransferResult:
     """Gets public data: see `tidegate.get`."""
@@ -54,7 +54,7 @@ async def put(
     source: Place | Iterable[Place],
     destination: str,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     **options: Unpack[PutOptions],
 ) -> TransferResult:
     """Puts files to S3 or WebDAV: see `tidegate.put`."""
@@ -69,6 +69,11 @@ async def estimate(source: Place, destination: Place, **options: Unpack[Estimate
 async def ls(place: Place, **options: Unpack[LsOptions]) -> list[ListedFile]:
     """What lies in a directory: see `tidegate.ls`."""
     return _call.listed(await run_async(_call.ls(place, options)))
+
+
+async def resolve(names: str | Iterable[str], **options: Unpack[GetOptions]) -> list[RemoteFile]:
+    """Which files would be got: see `tidegate.resolve`."""
+    return _call.resolved(await run_async(_call.resolve(names, options)))
 
 
 async def hash(path: Place) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from os import PathLike
+from pathlib import Path
 from typing import Any, Literal
 
+from ._curves import drawn, of_log
 from ._types import PerStage
 from .errors import ErrorKind
 
@@ -98,6 +101,31 @@ class TransferResult:
         )
 
 
+    def plot(self) -> Plot:
+        """The workers of each stage and the rate over the transfer's time, which a notebook shows as curves.
+
+        Raises ValueError where nothing was long enough for an epoch.
+        """
+        if self.log is None:
+            raise ValueError("there is nothing to plot: the transfer ended before its first epoch, or nothing was moved")
+        with open(self.log, encoding="utf-8") as lines:
+            return Plot(drawn(of_log(lines), f"{self.optimizer}, {self.goodput_bps / 1e6:.0f} Mbit/s"))
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """Curves, as a text of SVG."""
+
+    svg: str
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Writes them to a file."""
+        Path(path).write_text(self.svg, encoding="utf-8")
+
+    def _repr_html_(self) -> str:
+        return self.svg
+
+
 @dataclass(frozen=True, slots=True)
 class Sample:
     """What was measured, or remembered, at one number of streams."""
@@ -171,6 +199,27 @@ class ListedFile:
     def of_json(cls, told: dict[str, Any]) -> ListedFile:
         """What the command printed."""
         return cls(**_known(cls, told))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file that `tidegate.get` would get."""
+
+    path: str
+    """Where it would be, relative to the directory."""
+    urls: tuple[str, ...]
+    """Where it is: mirrors of each other."""
+    bytes: int | None
+    """How large it is, if that is known before it is asked for."""
+    checksums: dict[str, str]
+    """What is known of its content, by algorithm: `md5`, `sha256` and the like."""
+    meta: dict[str, str]
+    """What an archive says of its run: columns of ENA's, for example."""
+
+    @classmethod
+    def of_json(cls, told: dict[str, Any]) -> RemoteFile:
+        """What the command printed."""
+        return cls(**_known(cls, told) | {"urls": tuple(told["urls"])})
 
 
 def _known(of: type, told: dict[str, Any]) -> dict[str, Any]:

@@ -11,15 +11,15 @@ from typing import Unpack
 
 from . import _call
 from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
-from ._run import Cancel, Place, ProgressCallback, run
-from .results import Estimate, ListedFile, TransferResult
+from ._run import Cancel, Place, ShownProgress, run
+from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 
 def copy(
     source: Place | Iterable[Place],
     destination: Place,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     cancel: Cancel | None = None,
     **options: Unpack[CopyOptions],
 ) -> TransferResult:
@@ -35,7 +35,7 @@ def verify(
     source: Place | Iterable[Place],
     destination: Place,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     cancel: Cancel | None = None,
     **options: Unpack[VerifyOptions],
 ) -> TransferResult:
@@ -50,7 +50,7 @@ def get(
     names: str | Iterable[str],
     directory: Place = ".",
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     cancel: Cancel | None = None,
     **options: Unpack[GetOptions],
 ) -> TransferResult:
@@ -62,7 +62,7 @@ def put(
     source: Place | Iterable[Place],
     destination: str,
     *,
-    progress: ProgressCallback | None = None,
+    progress: ShownProgress = None,
     cancel: Cancel | None = None,
     **options: Unpack[PutOptions],
 ) -> TransferResult:
@@ -86,6 +86,14 @@ def ls(place: Place, *, cancel: Cancel | None = None, **options: Unpack[LsOption
     With `recursive=True` what lies in its directories as well.
     """
     return _call.listed(run(_call.ls(place, options), cancel=cancel))
+
+
+def resolve(names: str | Iterable[str], *, cancel: Cancel | None = None, **options: Unpack[GetOptions]) -> list[RemoteFile]:
+    """Which files accessions, URLs and lists come to, and what is known of them, without getting any: `tidegate get --dry-run`.
+
+    Archives and listings are asked; a server is not asked for a file that a URL names.
+    """
+    return _call.resolved(run(_call.resolve(names, options), cancel=cancel))
 
 
 def hash(path: Place, *, cancel: Cancel | None = None) -> str:

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use super::arguments::Arguments;
-use super::classad::{self, Attribute, ClassAd, SyntaxError};
 use super::request::{JobKind, LogFormat, Request};
 use crate::address::{self, Route};
+use crate::classad::{self, Attribute, ClassAd, SyntaxError};
 use crate::estimate::parse_threshold;
 use tidegate_contract::text::one_line;
 use tidegate_control::units::parse_duration;
@@ -344,8 +344,8 @@ mod tests {
     use tidegate_control::ByteCount;
     use tidegate_control::throughput_model::ModelSelection;
 
-    use super::super::classad::Value;
     use super::*;
+    use crate::classad::Value;
 
     /// The ad of a request, with everything that it came with.
     fn ad_of(request: &Request) -> ClassAd {

@@ -62,6 +62,7 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
         streams_mean: printed.concurrency_mean.network,
         failures: shown(printed.failures, request),
         error: printed.error.map(|error| cut(&error, request)),
+        error_kind: printed.error_kind,
         estimate: None,
     });
     Ended { outcome, message: cut(&message, request), summary }

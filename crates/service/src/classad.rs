@@ -1,4 +1,4 @@
-//! ClassAds as Stork's users write them: `[ dap_type = transfer; src_url = "…"; … ]`, several in a file.
+//! ClassAds as HTCondor writes them, and Stork's users: `[ dap_type = transfer; src_url = "…"; … ]`, several in a file.
 //!
 //! An expression is checked to be one and kept as it was written: `transfer` without quotes would evaluate to
 //! nothing, and is meant as a word. What is not known here is kept and can be given back.
@@ -74,6 +74,38 @@ impl Value {
     }
 }
 
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.replace('\0', "\u{fffd}"))
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Expression(value.to_string())
+    }
+}
+
+impl From<i64> for Value {
+    fn from(number: i64) -> Self {
+        Self::Expression(number.to_string())
+    }
+}
+
+impl From<&ClassAd> for Value {
+    fn from(ad: &ClassAd) -> Self {
+        Self::Expression(ad.to_string())
+    }
+}
+
+/// A list of ads.
+impl From<&[ClassAd]> for Value {
+    fn from(ads: &[ClassAd]) -> Self {
+        let written: Vec<String> = ads.iter().map(ClassAd::to_string).collect();
+        Self::Expression(format!("{{ {} }}", written.join(", ")))
+    }
+}
+
 impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -120,6 +152,13 @@ impl ClassAd {
                 return Ok(ad);
             }
         }
+    }
+
+    /// The ad with another attribute.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.set(Attribute { name: name.to_owned(), value: value.into(), line: 0 });
+        self
     }
 
     /// The value of an attribute.
@@ -173,16 +212,29 @@ mod tests {
     #[test]
     fn comments_escapes_and_nested_values_are_read() {
         let ad = one(concat!(
-            "// a job\n[ A = \"x\\\"\\\\\\n\\101y\"; /* and\nmore */ b = {1, 2.5e3, \"]\"};\n",
+            "// a job\n[ A = \"x\\\"\\\\\\n\\101y\\303\\274\"; /* and\nmore */ b = {1, 2.5e3, \"]\"};\n",
             "  c = [ d = 1; e = a.b[0] ]; 'odd name' = x =?= undefined ? f(1, \"a;b\") : -3 ;; ]"
         ));
-        assert_eq!(ad.get("a"), Some(&Value::Text("x\"\\\nAy".to_owned())));
+        assert_eq!(ad.get("a"), Some(&Value::Text("x\"\\\nAyü".to_owned())));
         assert_eq!(ad.get("B"), Some(&Value::Expression("{1, 2.5e3, \"]\"}".to_owned())));
         assert_eq!(ad.get("c"), Some(&Value::Expression("[ d = 1; e = a.b[0] ]".to_owned())));
         assert!(ad.get("odd name").is_some());
         assert_eq!(one("[a=1;A=2]").attributes().len(), 1);
         assert_eq!(ClassAd::parse_all("[] [a = b] // end").map(|ads| ads.len()), Ok(2));
         assert_eq!(ClassAd::parse_all(" \n// nothing").map(|ads| ads.len()), Ok(0));
+    }
+
+    #[test]
+    fn what_is_put_together_is_read_as_what_it_was() {
+        let inner = ClassAd::default().with("Why", "no \"room\"\nhere\0");
+        let list: &[ClassAd] = &[inner.clone(), ClassAd::default()];
+        let ad = ClassAd::default().with("Ok", true).with("N", -1).with("Inner", &inner).with("List", list);
+        let read = one(&ad.to_string());
+        assert_eq!(read.get("ok").and_then(Value::as_switch), Some(true));
+        assert_eq!(read.get("n").map(Value::as_word), Some("-1"));
+        let inner = one(read.get("inner").expect("an ad").as_word());
+        assert_eq!(inner.get("why").map(Value::as_word), Some("no \"room\"\nhere\u{fffd}"));
+        assert!(read.get("list").is_some_and(|list| list.as_word().starts_with("{ [")));
     }
 
     #[test]
@@ -195,6 +247,7 @@ mod tests {
             ("[ a = 1; ", 1, 10, "end"),
             ("a = 1;", 1, 1, "'['"),
             ("[ ü = 1 ]", 1, 3, "ü"),
+            ("[ a = \"\\303\"; ]", 1, 7, "UTF-8"),
             ("[ a = (1 + 2; ]", 1, 13, "')'"),
             ("[ a = 1 + ; ]", 1, 11, "value"),
             ("[ error = 1 ]", 1, 3, "error"),

@@ -123,18 +123,19 @@ impl<'a> Lexer<'a> {
     /// A text between two `quote`s, without them and with its escapes undone.
     fn quoted(&mut self, quote: char) -> Result<String, SyntaxError> {
         let start = self.at;
-        let mut text = String::new();
+        // An octal escape is a byte, and HTCondor writes what is not ASCII by them.
+        let mut text = Vec::new();
         let mut rest = self.text[start + 1..].char_indices();
         while let Some((at, c)) = rest.next() {
             match c {
                 _ if c == quote => {
                     self.at = start + 1 + at + c.len_utf8();
-                    return Ok(text);
+                    return String::from_utf8(text).map_err(|_| self.wrong(start, "the text is no UTF-8"));
                 }
                 '\\' => {
                     let place = start + 1 + at;
                     let Some((_, escaped)) = rest.next() else { break };
-                    text.push(match escaped {
+                    let c = match escaped {
                         'b' => '\u{8}',
                         't' => '\t',
                         'n' => '\n',
@@ -150,15 +151,18 @@ impl<'a> Lexer<'a> {
                                 rest.next();
                                 code = code * 8 + digit;
                             }
-                            let c = char::from_u32(code).filter(|c| *c != '\0');
-                            c.ok_or_else(|| self.wrong(place, "a text cannot hold the character 0"))?
+                            let byte = u8::try_from(code).ok().filter(|&byte| byte != 0);
+                            text.push(
+                                byte.ok_or_else(|| self.wrong(place, "a text cannot hold the character 0"))?,
+                            );
+                            continue;
                         }
-                        '\\' | '"' | '\'' => escaped,
                         // As in HTCondor, what needs no escape stands for itself.
                         other => other,
-                    });
+                    };
+                    push(&mut text, c);
                 }
-                _ => text.push(c),
+                _ => push(&mut text, c),
             }
         }
         Err(self.wrong(start, format!("the quote {quote} is never closed")))
@@ -200,6 +204,10 @@ impl<'a> Lexer<'a> {
         self.at += end;
         Ok(TokenKind::Number)
     }
+}
+
+fn push(text: &mut Vec<u8>, c: char) {
+    text.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes());
 }
 
 /// Writes a text in quotes.
