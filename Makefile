@@ -42,7 +42,7 @@ wheel: ## build the Python wheel, and try it with each Python that is here
 wheels: ## build the wheels of all platforms, and try the one for this machine
 	@scripts/wheel --all
 
-dist: ## build static programs, packages, sources, checksums and the list of parts, into target/dist
+dist: ## build static programs, packages, sources, checksums and the list of parts, into target/packages
 	@scripts/dist
 
 release-check: ## check what a release needs: version, changelog, licences, tests, what is handed out
