@@ -1,21 +1,25 @@
-# What builds for another C library or processor, sourced by scripts/dist and scripts/wheel, which set $tools to a
-# directory, an absolute path, where it is kept.
+# Tools that only packagers need, and compilers for another C library or processor: sourced by scripts that set $tools to
+# the directory where all of it is kept, an absolute path.
 #
 # zig, from PyPI, compiles C and links, driven by cargo-zigbuild or maturin. The standard library of a target is rustup's
 # (`rustup target add`). Where rustup reaches no server, Debian's rustc-web and the sources in rust-web-src make one, once:
 # they are unpacked beneath $tools/rust, and nothing is installed. Rust promises nothing for that way.
 
-# cross_tools: zig, cargo-zigbuild and maturin on the search path.
-cross_tools() {
-    local home=$tools/venv
+# python_tools NAME REQUIREMENT...: programs from PyPI, in an environment of that name, on the search path.
+python_tools() {
+    local home=$tools/$1; shift
     if [ ! -e "$home/complete" ]; then
         python3 -m venv "$home" &&
-            "$home/bin/python" -m pip install --quiet --no-input --disable-pip-version-check \
-                'cargo-zigbuild>=0.24,<0.25' 'maturin>=1.16,<2' 'ziglang>=0.17,<0.18' &&
+            "$home/bin/python" -m pip install --quiet --no-input --disable-pip-version-check "$@" &&
             touch "$home/complete" || return
     fi
     export PATH="$home/bin:$PATH"
-    # zig opens each library of a program at once.
+}
+
+# zig_tools: zig and cargo-zigbuild.
+zig_tools() {
+    python_tools zig 'cargo-zigbuild>=0.24,<0.25' 'ziglang>=0.17,<0.18' || return
+    # It opens each library of a program at once.
     ulimit -n "$(ulimit -H -n)"
 }
 
