@@ -68,4 +68,7 @@ build_std() {
         -Zbuild-std=std,panic_abort,panic_unwind --target "$1" || return
     cp "$home/target/$1"/release/deps/*.rlib "$libraries/"
     rm "$libraries"/libof_target-*
+    # With musl rustc names the objects that a program begins and ends with; cargo-zigbuild leaves them out, zig has its own.
+    mkdir -p "$libraries/self-contained"
+    touch "$libraries"/self-contained/{crt1,rcrt1,Scrt1,crti,crtbegin,crtbeginS,crtend,crtendS,crtn}.o
 }
