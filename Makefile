@@ -1,6 +1,6 @@
 # Tidegate: the everyday commands. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help build test lint doc lab lab-report lab-smoke bench long wheel plugins-test clean
+.PHONY: help build test lint doc lab lab-report lab-smoke lab-fleet bench long wheel wheels dist release-check plugins-test clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,15 @@ wheel: ## build the Python wheel, and try it with each Python that is here
 
 plugins-test: ## test the plug-ins with real Airflow, Nextflow, Snakemake and Jupyter (ten minutes)
 	@scripts/plugins-test
+
+wheels: ## build the wheels of all platforms, and try the one for this machine
+	@scripts/wheel --all
+
+dist: ## build static programs, packages, sources, checksums and the list of parts, into target/packages
+	@scripts/dist
+
+release-check: ## check what a release needs: version, changelog, licences, tests, what is handed out
+	@scripts/release
 
 clean: ## remove what was built
 	cargo clean

@@ -20,6 +20,7 @@ pub mod probe;
 pub mod put;
 pub mod remote;
 pub mod rules;
+pub mod self_test;
 pub mod serve;
 pub mod simulate;
 pub mod size;

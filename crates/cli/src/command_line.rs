@@ -53,6 +53,7 @@ enum Command {
     Train(command::train::TrainArgs),
     History(Box<command::history::HistoryArgs>),
     Demo(command::demo::DemoArgs),
+    SelfTest(command::self_test::SelfTestArgs),
     #[command(hide = true)]
     Generate(command::generate::GenerateArgs),
     #[command(hide = true)]
@@ -123,6 +124,7 @@ impl Command {
             Self::Train(args) => command::train::run(args),
             Self::History(args) => command::history::run(args),
             Self::Demo(args) => command::demo::run(args),
+            Self::SelfTest(args) => command::self_test::run(args),
             Self::Generate(args) => command::generate::run::<Cli>(args),
             Self::WithParent(args) => command::with_parent::run(args),
             Self::Size(args) => command::size::run(args),

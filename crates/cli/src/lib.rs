@@ -19,6 +19,7 @@ mod beneath;
 mod filters;
 mod mirror;
 mod s3;
+mod scratch;
 mod values;
 mod whole_file;
 

@@ -36,6 +36,7 @@ use url::Url;
 
 use crate::checksum::Checksums;
 use crate::foreign;
+pub use crate::remote::tls::check_system_certificates;
 
 /// How long a parked worker keeps its connections. Servers count those too that nobody uses, and may refuse others
 /// for them; a worker that is only parked for an epoch or two needs no new one.

@@ -1,15 +1,13 @@
 //! `tidegate demo`: the main job on a path whose best set-point is known.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Args;
-use tidegate_control::rng::Rng;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_transfer::error::{Error, ErrorKind};
-use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, To};
 
 use crate::caller::Caller;
@@ -18,6 +16,7 @@ use crate::exit::usage;
 use crate::loopback::Loopback;
 use crate::output::{OutputArgs, report};
 use crate::route::RouteArgs;
+use crate::scratch::{Scratch, make_files};
 use crate::signals::interrupt_on_signals;
 use crate::terminal;
 
@@ -53,16 +52,21 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     }
     let interrupt = interrupt_on_signals();
     let home = args.directory.clone().unwrap_or_else(std::env::temp_dir);
-    let scratch = Scratch::new(&home)?;
-    scratch.has_room(args.size)?;
+    let scratch =
+        Scratch::new(&home, "demo", ByteCount(args.size.0 * 2 + (64 << 20))).map_err(
+            |error| match error.kind {
+                ErrorKind::NoSpace => Error::new(error.kind, format!("{error}, or less with --size")),
+                _ => error,
+            },
+        )?;
     if !args.output.json {
-        terminal::tell(&format!("making {} of mixed files beneath {}", args.size, scratch.0.display()));
+        terminal::tell(&format!("making {} of mixed files beneath {}", args.size, scratch.path().display()));
     }
-    let source = scratch.0.join("source");
+    let source = scratch.path().join("source");
     make_files(&source, args.size, args.route.control.seed, &interrupt)?;
-    let destination = scratch.0.join("destination");
+    let destination = scratch.path().join("destination");
     fs::create_dir(&destination).context("cannot make the destination")?;
-    let loopback = Loopback::start(&destination, &scratch.0)?;
+    let loopback = Loopback::start(&destination, scratch.path())?;
 
     let mut shaped = args.route.transfer.clone();
     shaped.limit_read = shaped.limit_read.or(Some(READ));
@@ -102,77 +106,4 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         terminal::print("  best     read 13, network 7, write 5 on this path")?;
     }
     Ok(code)
-}
-
-/// A directory that is removed at the end, also after an error.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(home: &Path) -> anyhow::Result<Self> {
-        use std::os::unix::fs::DirBuilderExt;
-        let path = home.join(format!("tidegate-demo-{}", std::process::id()));
-        fs::DirBuilder::new().mode(0o700).create(&path).map_err(|error| {
-            usage(format!("cannot make {}: {error}; choose another place with --directory", path.display()))
-        })?;
-        Ok(Self(path))
-    }
-
-    fn has_room(&self, size: ByteCount) -> anyhow::Result<()> {
-        let room = rustix::fs::statvfs(&self.0)?;
-        let free = ByteCount(room.f_bavail * room.f_frsize);
-        let needed = ByteCount(size.0 * 2 + (64 << 20));
-        if free < needed {
-            let why = format!(
-                "{} has {free} free and the demo needs {needed}: choose another place with --directory, or less with --size",
-                self.0.display()
-            );
-            return Err(Error::new(ErrorKind::NoSpace, why).into());
-        }
-        Ok(())
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Nine tenths of `size` in six large files, the rest in small ones of 4 KiB to 1 MiB.
-fn make_files(directory: &Path, size: ByteCount, seed: u64, interrupt: &Interrupt) -> anyhow::Result<()> {
-    let mut rng = Rng::new(seed);
-    let mut buffer = vec![0; 1 << 20];
-    let mut make = |path: PathBuf, mut size: u64, rng: &mut Rng| -> std::io::Result<()> {
-        use std::io::Write;
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
-        }
-        let mut file = fs::File::create(path)?;
-        while size > 0 && !interrupt.is_raised() {
-            let piece = (size as usize).min(buffer.len());
-            for word in buffer[..piece].chunks_mut(8) {
-                let bytes = rng.next_u64().to_le_bytes();
-                word.copy_from_slice(&bytes[..word.len()]);
-            }
-            file.write_all(&buffer[..piece])?;
-            size -= piece as u64;
-        }
-        Ok(())
-    };
-    let large = size.0 / 10 * 9 / 6;
-    for i in 0..6 {
-        make(directory.join(format!("large/{i}.bin")), large, &mut rng)?;
-    }
-    let mut left = size.0 - 6 * large;
-    let mut i = 0;
-    while left > 0 {
-        let size = (4096 + rng.next_u64() % (1 << 20)).min(left);
-        make(directory.join(format!("small/{:02}/{i:05}.bin", i % 20)), size, &mut rng)?;
-        left -= size;
-        i += 1;
-    }
-    if interrupt.is_raised() {
-        return Err(Error::new(ErrorKind::Interrupted, "interrupted").into());
-    }
-    Ok(())
 }

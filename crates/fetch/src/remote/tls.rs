@@ -21,6 +21,11 @@ pub struct Tls {
     config: OnceLock<Result<Arc<ClientConfig>>>,
 }
 
+/// Whether connections to servers can be trusted here: an error where the system has no certificates.
+pub fn check_system_certificates() -> Result<()> {
+    Tls::new(None).client().map(|_| ())
+}
+
 impl Tls {
     /// Trusts the system (or `SSL_CERT_FILE`, `SSL_CERT_DIR`) and the certificates in `ca`.
     pub const fn new(ca: Option<PathBuf>) -> Self {

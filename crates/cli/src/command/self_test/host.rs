@@ -1,0 +1,112 @@
+//! What the host offers: its kernel, a state directory, a clock, certificates, ssh.
+
+use std::env::consts::ARCH;
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::SystemTime;
+
+use anyhow::{Context, bail};
+use tidegate_contract::redact;
+use tidegate_fetch::remote::check_system_certificates;
+use tidegate_transfer::error::Error;
+
+use super::Found;
+use crate::settings::StateArgs;
+
+/// The first kernel with `openat2`, which keeps receivers beneath their root.
+const OLDEST_KERNEL: (u32, u32) = (5, 6);
+
+/// How far a file server's clock may be from ours before times that are compared mislead.
+const CLOCK_TOLERANCE: f64 = 2.0;
+
+/// Which program this is, and whether the kernel has what it needs.
+pub fn program() -> anyhow::Result<Found> {
+    let uname = rustix::system::uname();
+    let release = uname.release().to_string_lossy();
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
+    let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let (major, minor) = OLDEST_KERNEL;
+    if kernel < OLDEST_KERNEL {
+        bail!("Linux {release} is too old: {major}.{minor} or newer is needed");
+    }
+    let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let version = env!("CARGO_PKG_VERSION");
+    Ok(Found::Works(format!(
+        "tidegate {version} for {ARCH}, {linked}, on Linux {release}, {processors} processors"
+    )))
+}
+
+/// Whether the state directory can be written and synced, and is ours alone.
+pub fn state(args: &StateArgs) -> anyhow::Result<Found> {
+    use std::os::unix::fs::MetadataExt;
+    let directory = args.state_dir()?;
+    let place = directory.display();
+    let name = directory.join(format!("self-test-{}", std::process::id()));
+    let written = fs::File::create_new(&name).and_then(|mut file| {
+        file.write_all(b"tidegate")?;
+        file.sync_all()
+    });
+    let removed = fs::remove_file(&name);
+    written
+        .and(removed)
+        .with_context(|| format!("cannot write to {place}; choose another place with --state"))?;
+    let mode = fs::metadata(&directory).with_context(|| format!("cannot look at {place}"))?.mode() & 0o777;
+    Ok(match mode & 0o077 {
+        0 => Found::Works(format!("{place} can be written, and is closed to others")),
+        _ => Found::Warning(format!(
+            "others may enter {place} (mode {mode:o}), where keys are kept: chmod 700 it"
+        )),
+    })
+}
+
+/// Whether the clock is behind what must have been before, and goes with that of the file system in `scratch`.
+pub fn clock(scratch: &Path) -> anyhow::Result<Found> {
+    let before = SystemTime::now();
+    let name = scratch.join("clock");
+    fs::write(&name, b"now").context("cannot write a file")?;
+    let written = fs::metadata(&name).and_then(|file| file.modified()).context("cannot look at a file")?;
+    let built = std::env::current_exe().and_then(fs::metadata).and_then(|program| program.modified());
+    if built.is_ok_and(|built| built > before) {
+        bail!(
+            "the clock is before the time of this program's own file: set it, or no certificate can be checked"
+        );
+    }
+    let apart = written.duration_since(before).unwrap_or_else(|error| error.duration()).as_secs_f64();
+    Ok(if apart <= CLOCK_TOLERANCE {
+        Found::Works("goes with the file system's".to_owned())
+    } else {
+        Found::Warning(format!(
+            "the file system's clock is {apart:.0} s off: --update may take old files for new"
+        ))
+    })
+}
+
+/// Whether servers on the web can be trusted.
+pub fn certificates() -> anyhow::Result<Found> {
+    Ok(match check_system_certificates() {
+        Ok(()) => Found::Works("the system's, for get and put".to_owned()),
+        Err(Error { message, .. }) => Found::Warning(format!(
+            "{message}; for get and put install ca-certificates, or set SSL_CERT_FILE"
+        )),
+    })
+}
+
+/// Whether hosts can be reached over ssh.
+pub fn ssh() -> anyhow::Result<Found> {
+    let asked = Command::new("ssh").arg("-V").stdin(Stdio::null()).output();
+    Ok(match asked {
+        Ok(ran) if ran.status.success() => {
+            // OpenSSH tells its version on standard error, others on standard output.
+            let said = [ran.stdout, ran.stderr].concat();
+            let line = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned();
+            Found::Works(redact::text(&line).into_owned())
+        }
+        Ok(ran) => Found::Warning(format!("`ssh -V` ends with {}: user@host: cannot be used", ran.status)),
+        Err(error) => Found::Warning(format!(
+            "cannot run ssh ({error}): user@host: cannot be used; install openssh-client"
+        )),
+    })
+}
