@@ -50,7 +50,8 @@ impl Report {
             Request::OneTimeTicket { .. }
             | Request::Iperf3 { .. }
             | Request::OneTimeIperf3 { .. }
-            | Request::Iperf3To { .. } => return None,
+            | Request::Iperf3To { .. }
+            | Request::Share { .. } => return None,
         };
         Some(Self { who, what, began: Instant::now(), ledger: Arc::default() })
     }

@@ -23,7 +23,7 @@ use crate::terms::{Purpose, Terms};
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 10);
+pub const VERSIONS: (u16, u16) = (1, 11);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -63,6 +63,9 @@ pub(crate) fn longest_path(version: u16) -> usize {
 
 /// The version since which a receiver can be told to remove what the source does not have, and a sender what arrived.
 pub const DELETION_SINCE: u16 = 10;
+
+/// The version since which an endpoint can be asked for a URL by which others read a path over HTTP.
+pub(crate) const SHARE_SINCE: u16 = 11;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -135,6 +138,13 @@ pub enum Request {
         test: Iperf3Test,
         /// It is ended after so long, or when the session ends.
         limit_s: u32,
+    },
+    /// Make a URL by which whoever has it reads `path` over HTTP; since version 11.
+    Share {
+        /// The only path it opens, and what is beneath.
+        path: Vec<u8>,
+        /// Seconds since 1970 after which it is void.
+        expires: Option<u64>,
     },
 }
 
@@ -316,6 +326,9 @@ pub enum Message {
     NamesEnd(Option<Error>),
     /// Receiver, and the sender to a third party: so much was removed, and why no more; since version 10.
     Deleted(u64, Option<Error>),
+
+    /// The endpoint: a URL by which others read what was asked for; since version 11.
+    Shared(String),
 }
 
 /// Encodes `message` with its length prefix.
@@ -440,6 +453,8 @@ mod tests {
         assert_eq!(encode(&Message::Names(Vec::new()))[4..], [45, 0]);
         assert_eq!(encode(&Message::NamesEnd(None))[4..], [46, 0]);
         assert_eq!(encode(&Message::Deleted(5, None))[4..], [47, 5, 0]);
+        assert_eq!(encode(&Request::Share { path: Vec::new(), expires: None })[4..], [7, 0, 0]);
+        assert_eq!(encode(&Message::Shared(String::new()))[4..], [48, 0]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));
