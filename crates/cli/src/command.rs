@@ -20,6 +20,7 @@ pub mod put;
 pub mod remote;
 pub mod rules;
 pub mod serve;
+pub mod share;
 pub mod simulate;
 pub mod size;
 pub mod submit;
