@@ -36,6 +36,10 @@ pub struct HttpArgs {
     /// Serve it without TLS, on a loopback address alone: for a proxy in front that encrypts, or for programs of this host
     #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "https")]
     http: Option<String>,
+    /// Take files by HTTP that nothing vouches for: neither Content-MD5, Repr-Digest, x-amz-checksum-… nor a signature over
+    /// the content
+    #[arg(long)]
+    allow_unverified_put: bool,
     /// The URL that others reach it by, for links, as in https://data.example.org [default: the host of --advertise]
     #[arg(long, value_name = "URL", value_parser = base_url)]
     http_url: Option<String>,
@@ -52,8 +56,8 @@ impl HttpArgs {
     /// Begins to serve what `endpoint` serves, if that was asked for; others call this host `host`.
     pub fn serve(&self, endpoint: &Arc<Endpoint>, host: &str) -> anyhow::Result<Option<OverHttp>> {
         let Some(listen) = self.https.as_ref().or(self.http.as_ref()) else {
-            if self.http_url.is_some() {
-                return Err(usage("--http-url goes with --https or --http").into());
+            if self.http_url.is_some() || self.allow_unverified_put {
+                return Err(usage("--http-url and --allow-unverified-put go with --https or --http").into());
             }
             return Ok(None);
         };
@@ -70,7 +74,10 @@ impl HttpArgs {
         let runtime = Builder::new_multi_thread().enable_all().thread_name("http").build()?;
         let gateway = {
             let _within = runtime.enter();
-            Gateway::bind(Arc::clone(endpoint), &Config { listen, tls })?
+            Gateway::bind(
+                Arc::clone(endpoint),
+                &Config { listen, tls, unverified: self.allow_unverified_put },
+            )?
         };
         let port = gateway.port();
         let url = match (&self.http_url, self.https.is_some()) {

@@ -37,10 +37,15 @@ pub enum Shown {
     Signature(Box<Signed>),
 }
 
+/// Whether a request is signed, as S3's are, and wants to be answered as such.
+pub fn is_s3(parts: &Parts, query: &[(String, String)]) -> bool {
+    let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    header.is_some_and(signature::is_signed) || value(query, signature::PARAMETER).is_some()
+}
+
 /// Finds out who sends the request of `parts`, whose `query` was read already.
 pub fn asker(endpoint: &Arc<Endpoint>, parts: &Parts, query: &[(String, String)]) -> Answer<Asker> {
-    let header = parts.headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
-    if header.is_some_and(signature::is_signed) || value(query, signature::PARAMETER).is_some() {
+    if is_s3(parts, query) {
         let signed = signature::read(parts, query, SystemTime::now())?;
         let (access, secret) = endpoint.access_of(signed.id()).map_err(|error| {
             Refusal::new(StatusCode::FORBIDDEN, error.message).called("InvalidAccessKeyId")
@@ -48,6 +53,7 @@ pub fn asker(endpoint: &Arc<Endpoint>, parts: &Parts, query: &[(String, String)]
         let signed = Box::new(signed.check(&secret)?);
         return Ok(Asker { access, by: Shown::Signature(signed) });
     }
+    let header = parts.headers.get(AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
     let (token, by) = match (header, value(query, LINK)) {
         (Some(header), _) => (of_header(header), Shown::Header),
         (None, Some(word)) => {

@@ -27,8 +27,24 @@ mod content;
 mod archive;
 mod page;
 
+// What is put there.
+mod checksums;
+mod chunked;
+
+mod receive;
+mod upload;
+
+mod change;
+mod multipart;
+
+mod served;
+
+mod put;
+
 // The dialects.
+mod dav;
 mod plain;
+mod s3;
 
 mod server;
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
@@ -14,18 +15,23 @@ use axum::response::{IntoResponse, Response};
 use tidegate_http::listener::{Listener, Peer, TlsFiles, is_open};
 use tidegate_transfer::endpoint::Endpoint;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use tokio::task::spawn_blocking;
+use tidegate_transfer::text::show;
 
-use crate::credentials::{Shown, asker};
-use crate::names;
+use crate::change::{make_directory, remove, rename};
+use crate::credentials::{Asker, Shown, asker, is_s3, refuse_other_sites};
+use crate::multipart::Uploads;
 use crate::plain::{self, Reading};
-use crate::refusal::{Answer, Refusal};
+use crate::put::put;
+use crate::refusal::Answer;
+use crate::served::{Asked, Served, blocking};
+use crate::upload::Parents;
+use crate::{dav, names, s3};
 
 /// Most connections at once.
 const CONNECTIONS: usize = 1024;
 
 /// The methods that are answered.
-const METHODS: &str = "OPTIONS, GET, HEAD";
+const METHODS: &str = "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, MOVE";
 
 /// How an endpoint is reached over HTTP.
 #[derive(Clone, Debug)]
@@ -34,6 +40,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// With which certificate; none on a loopback address alone.
     pub tls: Option<TlsFiles>,
+    /// Whether files may be put that nothing vouches for.
+    pub unverified: bool,
 }
 
 /// A server that listens and does not answer yet.
@@ -41,6 +49,7 @@ pub struct Config {
 pub struct Gateway {
     listener: Listener,
     endpoint: Arc<Endpoint>,
+    unverified: bool,
 }
 
 impl Gateway {
@@ -61,7 +70,7 @@ impl Gateway {
             };
             Error::new(kind, error.to_string())
         })?;
-        Ok(Self { listener: listener.at_most(CONNECTIONS), endpoint })
+        Ok(Self { listener: listener.at_most(CONNECTIONS), endpoint, unverified: config.unverified })
     }
 
     /// Where it can be reached from this host.
@@ -76,60 +85,95 @@ impl Gateway {
 
     /// Answers until `stop`, and ends what is being answered.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
-        let router = Router::new().fallback(handle).with_state(self.endpoint);
-        self.listener.serve(router, stop).await;
+        let Self { listener, endpoint, unverified } = self;
+        let served = Served { endpoint, unverified, uploads: Uploads::default() };
+        listener.serve(Router::new().fallback(handle).with_state(Arc::new(served)), stop).await;
     }
 }
 
-async fn handle(State(endpoint): State<Arc<Endpoint>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
+async fn handle(State(served): State<Arc<Served>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
     let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+    let path = parts.uri.path().to_owned();
     // Not its query: a link's token stands there.
-    let said = format!("{} {}", parts.method, parts.uri.path());
-    let mut response = answer(&endpoint, parts).await.unwrap_or_else(IntoResponse::into_response);
+    let said = format!("{} {}", parts.method, show(path.as_bytes()));
+    let query = names::query(parts.uri.query().unwrap_or_default());
+    let by_s3 = is_s3(&parts, &query);
+    let reads = matches!(parts.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PROPFIND");
+    let answered = match reads {
+        true => blocking(move || read(&served.endpoint, &parts, &query)).await,
+        false => write(&served, parts, query, body).await,
+    };
+    let mut response = answered.unwrap_or_else(|refusal| match by_s3 {
+        true => refusal.into_s3(&path),
+        false => refusal.into_response(),
+    });
     let peer = peer.map_or_else(|| "a client".to_owned(), |peer| peer.to_string());
     tracing::info!("{peer}: {said}: {}", response.status().as_u16());
     harden(&mut response);
     response
 }
 
-/// What opens, lists and reads may wait for a disk.
-async fn answer(endpoint: &Arc<Endpoint>, parts: Parts) -> Answer {
-    let endpoint = Arc::clone(endpoint);
-    let answered = spawn_blocking(move || {
-        let query = names::query(parts.uri.query().unwrap_or_default());
+/// Does what changes something.
+async fn write(served: &Arc<Served>, parts: Parts, query: Vec<(String, String)>, body: Body) -> Answer {
+    refuse_other_sites(&parts)?;
+    let endpoint = Arc::clone(&served.endpoint);
+    let admitted = blocking(move || {
         let asker = asker(&endpoint, &parts, &query)?;
         let path = names::path(parts.uri.path())?;
-        let link = match &asker.by {
-            Shown::Link(word) => Some(&word[..]),
-            Shown::Header | Shown::Signature(_) => None,
-        };
-        match parts.method {
-            Method::GET | Method::HEAD => {
-                let reading = Reading {
-                    method: &parts.method,
-                    path: &path,
-                    query: &query,
-                    headers: &parts.headers,
-                    link,
-                };
-                plain::answer(&asker.access, &reading)
-            }
-            Method::OPTIONS => Ok(allowed(StatusCode::NO_CONTENT)),
-            _ => Ok(allowed(StatusCode::METHOD_NOT_ALLOWED)),
-        }
+        Ok((Asked { parts, path, query }, asker))
     });
-    answered.await.unwrap_or_else(|_| {
-        Err(Refusal::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "this cannot be answered; the endpoint's log says why",
-        ))
-    })
+    let (asked, asker) = admitted.await?;
+    if matches!(asker.by, Shown::Signature(_)) {
+        return s3::change(served, asked, asker, body).await;
+    }
+    let Asked { parts, path, .. } = &asked;
+    let (access, path) = (asker.access.clone(), path.clone());
+    match parts.method.as_str() {
+        "PUT" => {
+            let (replaces, version) = put(served, &asked, asker, body, Parents::Need).await?;
+            let status = if replaces { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+            let mut response = status.into_response();
+            if let Some(version) = version {
+                version.write(response.headers_mut());
+            }
+            Ok(response)
+        }
+        "MKCOL" => blocking(move || make_directory(&access, &path)).await,
+        "DELETE" => blocking(move || remove(&access, &path)).await,
+        "MOVE" => {
+            let (to, overwrite) = dav::destination(&parts.headers)?;
+            blocking(move || rename(&access, &path, &to, overwrite)).await
+        }
+        _ => Ok(allowed(StatusCode::METHOD_NOT_ALLOWED)),
+    }
+}
+
+fn read(endpoint: &Arc<Endpoint>, parts: &Parts, query: &[(String, String)]) -> Answer {
+    let Asker { access, by } = asker(endpoint, parts, query)?;
+    let path = names::path(parts.uri.path())?;
+    let link = match &by {
+        Shown::Signature(_) => return s3::answer(&access, parts, &path, query),
+        Shown::Link(word) => Some(&word[..]),
+        Shown::Header => None,
+    };
+    match (&parts.method, parts.method.as_str()) {
+        (&Method::GET | &Method::HEAD, _) => {
+            let reading =
+                Reading { method: &parts.method, path: &path, query, headers: &parts.headers, link };
+            plain::answer(&access, &reading)
+        }
+        (_, "PROPFIND") => dav::properties(&access, &path, &parts.headers),
+        (&Method::OPTIONS, _) => Ok(allowed(StatusCode::NO_CONTENT)),
+        _ => Ok(allowed(StatusCode::METHOD_NOT_ALLOWED)),
+    }
 }
 
 fn allowed(status: StatusCode) -> Response {
     let mut response = status.into_response();
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(METHODS));
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+    headers.insert("dav", HeaderValue::from_static("1"));
     response
 }
 

@@ -9,8 +9,8 @@ use axum::http::header::{
 use axum::http::{HeaderMap, Method};
 use tidegate_transfer::manifest::Timestamp;
 
-/// The last second that the form of dates knows: the end of the year 9999.
-const LAST_SECOND: u64 = 253_402_300_799;
+/// The last second that both forms of dates know: almost the end of the year 9999.
+const LAST_SECOND: u64 = 253_402_207_200;
 
 /// Which version of a file is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,6 @@ pub fn date_time(time: Timestamp) -> String {
     let second = i64::try_from(second(time)).unwrap_or(0);
     jiff::Timestamp::from_second(second).map(|time| time.to_string()).unwrap_or_default()
 }
-
 
 #[cfg(test)]
 mod tests {

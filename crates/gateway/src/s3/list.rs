@@ -1,0 +1,206 @@
+//! Lists of objects: keys in the order of their bytes, a page at a time, from a tree of directories.
+
+use data_encoding::BASE64URL_NOPAD;
+use tidegate_transfer::endpoint::access::{Access, url_path};
+use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::path::{RelPath, inside};
+
+use crate::names::value;
+use crate::refusal::{Answer, Refusal};
+use crate::tree::{self, Found, Item};
+use crate::validators::date_time;
+use crate::xml::Xml;
+
+/// Most keys of a page, as S3 has it.
+const MAX_KEYS: usize = 1000;
+
+/// What is asked for.
+#[derive(Debug)]
+pub struct Asked {
+    second: bool,
+    prefix: Vec<u8>,
+    by_directory: bool,
+    after: Vec<u8>,
+    start_after: String,
+    token: Option<String>,
+    most: usize,
+    encoded: bool,
+}
+
+impl Asked {
+    /// Reads what a query asks for.
+    pub fn read(query: &[(String, String)]) -> Answer<Self> {
+        let second = match value(query, "list-type") {
+            None => false,
+            Some("2") => true,
+            Some(_) => return Err(Refusal::senseless("list-type is 2").called("InvalidArgument")),
+        };
+        let by_directory = match value(query, "delimiter") {
+            None | Some("") => false,
+            Some("/") => true,
+            Some(_) => return Err(Refusal::senseless("the delimiter is / or none").called("NotImplemented")),
+        };
+        let most = match value(query, "max-keys") {
+            None => MAX_KEYS,
+            Some(text) => match text.parse::<usize>() {
+                Ok(most) => most.min(MAX_KEYS),
+                Err(_) => return Err(Refusal::senseless("max-keys is a number").called("InvalidArgument")),
+            },
+        };
+        let encoded = match value(query, "encoding-type") {
+            None => false,
+            Some("url") => true,
+            Some(_) => return Err(Refusal::senseless("encoding-type is url").called("InvalidArgument")),
+        };
+        let start_after =
+            value(query, if second { "start-after" } else { "marker" }).unwrap_or_default().to_owned();
+        let token = value(query, "continuation-token").filter(|_| second).map(str::to_owned);
+        let after = match &token {
+            None => start_after.clone().into_bytes(),
+            Some(token) => BASE64URL_NOPAD.decode(token.as_bytes()).map_err(|_| {
+                Refusal::senseless("the continuation token cannot be read").called("InvalidArgument")
+            })?,
+        };
+        let prefix = value(query, "prefix").unwrap_or_default().as_bytes().to_vec();
+        Ok(Self { second, prefix, by_directory, after, start_after, token, most, encoded })
+    }
+}
+
+/// What of a bucket is on one page.
+#[derive(Debug, Default)]
+pub struct Listed {
+    /// Keys and what bears them.
+    objects: Vec<(Vec<u8>, Item)>,
+    /// Directories that stand for all that is in them.
+    prefixes: Vec<Vec<u8>>,
+    /// The last of all these, if more come behind it.
+    next: Option<Vec<u8>>,
+}
+
+/// A directory on the way.
+struct Level {
+    /// Beneath the bucket, with a slash at its end unless it is the bucket.
+    path: Vec<u8>,
+    items: std::vec::IntoIter<Item>,
+    last: Vec<u8>,
+    more: bool,
+}
+
+/// Lists what is `asked` of `bucket`.
+pub fn list(access: &Access, bucket: &[u8], asked: &Asked) -> Answer<Listed> {
+    let Asked { prefix, after, by_directory, most, .. } = asked;
+    let mut listed = Listed::default();
+    if *most == 0 {
+        return Ok(listed);
+    }
+    // Nothing outside this directory has the prefix.
+    let end = prefix.iter().rposition(|&b| b == b'/').map_or(0, |slash| slash + 1);
+    let first = &prefix[..end];
+    if !first.is_empty() && RelPath::new(&first[..end - 1]).is_err() {
+        return Ok(listed);
+    }
+    let mut open = vec![Level::new(first.to_vec(), after)];
+    let mut last = Vec::new();
+    while let Some(level) = open.last_mut() {
+        let Some(item) = level.next(access, bucket)? else {
+            open.pop();
+            continue;
+        };
+        let key = [&level.path[..], &item.key()].concat();
+        let goes_on = item.is_directory() && after.starts_with(&key) && *after != key;
+        if !key.starts_with(prefix) || (key <= *after && !goes_on) {
+            continue;
+        }
+        if item.is_directory() && !by_directory {
+            if !item.by_link {
+                open.push(Level::new(key, after));
+            }
+            continue;
+        }
+        if listed.objects.len() + listed.prefixes.len() == *most {
+            listed.next = Some(last);
+            break;
+        }
+        last.clone_from(&key);
+        match item.is_directory() {
+            true => listed.prefixes.push(key),
+            false => listed.objects.push((key, item)),
+        }
+    }
+    Ok(listed)
+}
+
+impl Level {
+    fn new(path: Vec<u8>, after: &[u8]) -> Self {
+        // Where it begins: just before the directory that what is looked for lies in, or the file.
+        let rest = after.strip_prefix(&path[..]).unwrap_or_default();
+        let end = rest.iter().position(|&b| b == b'/').unwrap_or(rest.len());
+        Self { path, items: Vec::new().into_iter(), last: rest[..end].to_vec(), more: true }
+    }
+
+    fn next(&mut self, access: &Access, bucket: &[u8]) -> Answer<Option<Item>> {
+        if self.items.len() == 0 && self.more {
+            let path = self.path.strip_suffix(b"/").unwrap_or(&self.path);
+            let path = if path.is_empty() { bucket.to_vec() } else { inside(bucket, path) };
+            let directory = match tree::open(access, &path) {
+                Ok(Found::Directory(directory)) => directory,
+                Ok(Found::File(_)) => return Ok(None),
+                Err(error) if error.kind == ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(error.into()),
+            };
+            let (items, more) = directory.list(access, &self.last, MAX_KEYS)?;
+            self.more = more && !items.is_empty();
+            self.items = items.into_iter();
+        }
+        let item = self.items.next();
+        if let Some(item) = &item {
+            self.last = item.key();
+        }
+        Ok(item)
+    }
+}
+
+/// Writes a page as S3 does.
+pub fn write(xml: &mut Xml, bucket: &[u8], asked: &Asked, listed: &Listed) {
+    let text = |key: &[u8]| match asked.encoded {
+        true => url_path(key),
+        false => String::from_utf8_lossy(key).into_owned(),
+    };
+    xml.element("Name", &String::from_utf8_lossy(bucket));
+    xml.element("Prefix", &text(&asked.prefix));
+    xml.element("MaxKeys", &asked.most.to_string());
+    xml.element("IsTruncated", if listed.next.is_some() { "true" } else { "false" });
+    if asked.by_directory {
+        xml.element("Delimiter", "/");
+    }
+    if asked.encoded {
+        xml.element("EncodingType", "url");
+    }
+    if asked.second {
+        xml.element("KeyCount", &(listed.objects.len() + listed.prefixes.len()).to_string());
+        xml.element("StartAfter", &text(asked.start_after.as_bytes()));
+        if let Some(token) = &asked.token {
+            xml.element("ContinuationToken", token);
+        }
+        if let Some(next) = &listed.next {
+            xml.element("NextContinuationToken", &BASE64URL_NOPAD.encode(next));
+        }
+    } else {
+        xml.element("Marker", &text(asked.start_after.as_bytes()));
+        if let Some(next) = &listed.next {
+            xml.element("NextMarker", &text(next));
+        }
+    }
+    for (key, item) in &listed.objects {
+        xml.within("Contents", |xml| {
+            xml.element("Key", &text(key));
+            xml.element("LastModified", &date_time(item.version.modified));
+            xml.element("ETag", &item.version.tag);
+            xml.element("Size", &item.size.unwrap_or(0).to_string());
+            xml.element("StorageClass", "STANDARD");
+        });
+    }
+    for prefix in &listed.prefixes {
+        xml.within("CommonPrefixes", |xml| xml.element("Prefix", &text(prefix)));
+    }
+}
