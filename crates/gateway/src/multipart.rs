@@ -218,13 +218,11 @@ fn listed(document: &str) -> Answer<Vec<(u32, String)>> {
                     (number, tag) = (None, String::new());
                 }
             }
-            Event::Text(text) => {
-                match &element[..] {
-                    "PartNumber" => number = Some(text.trim().parse().map_err(|_| malformed())?),
-                    "ETag" => tag.push_str(text.trim()),
-                    _ => {}
-                }
-            }
+            Event::Text(text) => match &element[..] {
+                "PartNumber" => number = Some(text.trim().parse().map_err(|_| malformed())?),
+                "ETag" => tag.push_str(text.trim()),
+                _ => {}
+            },
             Event::End(end) => {
                 element.clear();
                 if end.local_name().as_ref() == "Part" {

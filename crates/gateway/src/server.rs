@@ -10,7 +10,7 @@ use axum::http::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tidegate_http::listener::{Listener, Peer, TlsFiles, is_open};
 use tidegate_transfer::endpoint::Endpoint;
@@ -99,31 +99,65 @@ async fn handle(State(served): State<Arc<Served>>, request: Request) -> Response
     let said = format!("{} {}", parts.method, show(path.as_bytes()));
     let query = names::query(parts.uri.query().unwrap_or_default());
     let by_s3 = is_s3(&parts, &query);
-    let reads = matches!(parts.method.as_str(), "GET" | "HEAD" | "OPTIONS" | "PROPFIND");
-    let answered = match reads {
-        true => blocking(move || read(&served.endpoint, &parts, &query)).await,
-        false => write(&served, parts, query, body).await,
-    };
+    let (who, answered) = answer(&served, parts, query, body).await;
     let mut response = answered.unwrap_or_else(|refusal| match by_s3 {
         true => refusal.into_s3(&path),
         false => refusal.into_response(),
     });
+    let who = who.map_or_else(|| "no token".to_owned(), |name| format!("token {name}"));
     let peer = peer.map_or_else(|| "a client".to_owned(), |peer| peer.to_string());
-    tracing::info!("{peer}: {said}: {}", response.status().as_u16());
+    tracing::info!("{peer} ({who}): {said}: {}", response.status().as_u16());
     harden(&mut response);
     response
 }
 
-/// Does what changes something.
-async fn write(served: &Arc<Served>, parts: Parts, query: Vec<(String, String)>, body: Body) -> Answer {
-    refuse_other_sites(&parts)?;
+/// What a request gets, and what the token is called that it came with.
+async fn answer(
+    served: &Arc<Served>,
+    parts: Parts,
+    query: Vec<(String, String)>,
+    body: Body,
+) -> (Option<String>, Answer) {
     let endpoint = Arc::clone(&served.endpoint);
     let admitted = blocking(move || {
         let asker = asker(&endpoint, &parts, &query)?;
-        let path = names::path(parts.uri.path())?;
-        Ok((Asked { parts, path, query }, asker))
+        Ok((parts, query, asker))
     });
-    let (asked, asker) = admitted.await?;
+    let (parts, query, asker) = match admitted.await {
+        Ok(admitted) => admitted,
+        Err(refusal) => return (None, Err(refusal)),
+    };
+    let who = Some(asker.access.name().to_owned());
+    let asked = match names::path(parts.uri.path()) {
+        Ok(path) => Asked { parts, path, query },
+        Err(refusal) => return (who, Err(refusal)),
+    };
+    let answered = match asked.parts.method.as_str() {
+        "GET" | "HEAD" | "OPTIONS" | "PROPFIND" => blocking(move || read(&asked, &asker)).await,
+        _ => change(served, asked, asker, body).await,
+    };
+    (who, answered)
+}
+
+fn read(asked: &Asked, asker: &Asker) -> Answer {
+    let (Asked { parts, path, query }, Asker { access, by }) = (asked, asker);
+    let link = match by {
+        Shown::Signature(_) => return s3::answer(access, parts, path, query),
+        Shown::Link(word) => Some(&word[..]),
+        Shown::Header => None,
+    };
+    match parts.method.as_str() {
+        "GET" | "HEAD" => {
+            let reading = Reading { method: &parts.method, path, query, headers: &parts.headers, link };
+            plain::answer(access, &reading)
+        }
+        "PROPFIND" => dav::properties(access, path, &parts.headers),
+        _ => Ok(allowed(StatusCode::NO_CONTENT)),
+    }
+}
+
+async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
+    refuse_other_sites(&asked.parts)?;
     if matches!(asker.by, Shown::Signature(_)) {
         return s3::change(served, asked, asker, body).await;
     }
@@ -145,26 +179,6 @@ async fn write(served: &Arc<Served>, parts: Parts, query: Vec<(String, String)>,
             let (to, overwrite) = dav::destination(&parts.headers)?;
             blocking(move || rename(&access, &path, &to, overwrite)).await
         }
-        _ => Ok(allowed(StatusCode::METHOD_NOT_ALLOWED)),
-    }
-}
-
-fn read(endpoint: &Arc<Endpoint>, parts: &Parts, query: &[(String, String)]) -> Answer {
-    let Asker { access, by } = asker(endpoint, parts, query)?;
-    let path = names::path(parts.uri.path())?;
-    let link = match &by {
-        Shown::Signature(_) => return s3::answer(&access, parts, &path, query),
-        Shown::Link(word) => Some(&word[..]),
-        Shown::Header => None,
-    };
-    match (&parts.method, parts.method.as_str()) {
-        (&Method::GET | &Method::HEAD, _) => {
-            let reading =
-                Reading { method: &parts.method, path: &path, query, headers: &parts.headers, link };
-            plain::answer(&access, &reading)
-        }
-        (_, "PROPFIND") => dav::properties(&access, &path, &parts.headers),
-        (&Method::OPTIONS, _) => Ok(allowed(StatusCode::NO_CONTENT)),
         _ => Ok(allowed(StatusCode::METHOD_NOT_ALLOWED)),
     }
 }

@@ -15,7 +15,7 @@ use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::{inside, is_reserved};
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat, read_at};
-use tidegate_transfer::sys::identity::fingerprint;
+use tidegate_transfer::sys::identity::{fingerprint, identity, with_ancestors};
 
 use crate::validators::Validators;
 
@@ -216,6 +216,10 @@ impl Directory {
                 rest => reached.base.open_beneath(rest, OFlags::PATH, Mode::empty()).and_then(fstat),
             };
             stat = opened.ok()?;
+            // A link to what contains it would make a tree without end of it.
+            if with_ancestors(&self.root).contains(&identity(&stat)) {
+                return None;
+            }
         }
         let size = match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => Some(stat.st_size as u64),

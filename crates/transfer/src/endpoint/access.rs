@@ -117,13 +117,13 @@ impl Access {
 
     /// Whether it allows `right` at `path`, which is relative to the root; empty for the root itself.
     pub fn check(&self, path: &[u8], right: Right) -> Result<()> {
-        may_use(&self.claims, path)?;
-        match right {
+        let rights = match right {
             Right::Read => may_read(&self.claims),
             Right::Write => may_write(&self.endpoint, &self.claims),
             Right::Delete => may_delete(&self.endpoint, &self.claims),
-        }
-        .map_err(|error| Error { message: error.message.replace("the ticket", "the token"), ..error })
+        };
+        let checked = may_use(&self.claims, path).and(rights);
+        checked.map_err(|error| Error { message: error.message.replace("the ticket", "the token"), ..error })
     }
 
     /// Goes to `path`, if it allows `right` there: no link leads further than for tickets.
