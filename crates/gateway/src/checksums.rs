@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn each_way_to_vouch_for_a_body_is_held_to_its_word() {
-        let (md5, sha256) = ("JfnnlDI7RThF9RgfG2JNCw==", "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
+        let (md5, sha256) = ("JfnnlDI7RTiF9RgfG2JNCw==", "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=");
         let hex = "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225";
         let repr = format!("unixsum=:1:, sha-256=:{sha256}:");
         let digest = format!("MD5={md5},SHA-256={sha256}");
