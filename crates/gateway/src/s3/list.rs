@@ -107,7 +107,8 @@ pub fn list(access: &Access, bucket: &[u8], asked: &Asked) -> Answer<Listed> {
             continue;
         };
         let key = [&level.path[..], &item.key()].concat();
-        let goes_on = item.is_directory() && after.starts_with(&key) && *after != key;
+        // A directory that stands for all that is in it was told of if it is the last.
+        let goes_on = item.is_directory() && after.starts_with(&key) && !(*by_directory && *after == key);
         if !key.starts_with(prefix) || (key <= *after && !goes_on) {
             continue;
         }
@@ -202,5 +203,101 @@ pub fn write(xml: &mut Xml, bucket: &[u8], asked: &Asked, listed: &Listed) {
     }
     for prefix in &listed.prefixes {
         xml.within("CommonPrefixes", |xml| xml.element("Prefix", &text(prefix)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+    use tidegate_transfer::endpoint::access::token_from_state;
+    use tidegate_transfer::endpoint::{Config, Endpoint};
+    use tidegate_transfer::wire::ticket::Claims;
+
+    use super::*;
+
+    /// Keys of directories and of files in them whose names are ordered otherwise than their paths.
+    const KEYS: [&str; 10] = ["a", "d!", "d-x/1", "d.txt", "d/", "d/e!", "d/e/1", "d/e/2", "d/e0", "d0"];
+
+    fn served(keys: &[&str]) -> (tempfile::TempDir, Access) {
+        let outer = tempfile::tempdir().expect("a directory");
+        let (root, state) = (outer.path().join("root"), outer.path().join("state"));
+        std::fs::create_dir_all(&state).expect("made");
+        for key in keys.iter().filter(|key| !key.ends_with('/')) {
+            let file = root.join("bucket").join(key);
+            std::fs::create_dir_all(file.parent().expect("a parent")).expect("made");
+            std::fs::write(file, key).expect("written");
+        }
+        let endpoint = Endpoint::bind(Config::local(root, &state)).expect("bound");
+        let token = token_from_state(&state, &Claims::FULL).expect("issued");
+        let access = endpoint.access(&token).expect("let in");
+        (outer, access)
+    }
+
+    /// All pages of a list, taken `most` at a time.
+    fn all(access: &Access, prefix: &str, after: &str, by_directory: bool, most: usize) -> Vec<String> {
+        let mut query =
+            vec![("list-type".to_owned(), "2".to_owned()), ("max-keys".to_owned(), most.to_string())];
+        query.push(("prefix".to_owned(), prefix.to_owned()));
+        query.push(("start-after".to_owned(), after.to_owned()));
+        if by_directory {
+            query.push(("delimiter".to_owned(), "/".to_owned()));
+        }
+        let mut found = Vec::new();
+        loop {
+            let listed = list(access, b"bucket", &Asked::read(&query).expect("read")).expect("listed");
+            let keys = listed.objects.into_iter().map(|(key, _)| key).chain(listed.prefixes);
+            let mut page: Vec<String> = keys.map(|key| String::from_utf8(key).expect("text")).collect();
+            page.sort_unstable();
+            assert!(page.len() <= most);
+            found.append(&mut page);
+            let Some(next) = listed.next else { return found };
+            query.retain(|(name, _)| name != "continuation-token");
+            query.push(("continuation-token".to_owned(), BASE64URL_NOPAD.encode(&next)));
+        }
+    }
+
+    #[test]
+    fn pages_of_any_size_are_the_sorted_keys() {
+        let (_outer, access) = served(&KEYS);
+        let files: Vec<&str> = KEYS.into_iter().filter(|key| !key.ends_with('/')).collect();
+        let strategy = (
+            prop::sample::select(vec!["", "d", "d/", "d/e", "d/e/", "d-", "x", "d//"]),
+            prop::sample::select(vec![
+                "", "a", "d", "d!", "d-x/", "d-x/1", "d/", "d/e", "d/e/1", "d/e/9", "d/e0", "z",
+            ]),
+            any::<bool>(),
+            1..6_usize,
+        );
+        proptest!(ProptestConfig::with_cases(200), |((prefix, after, by_directory, most) in strategy)| {
+            let mut expected = BTreeSet::new();
+            for key in files.iter().filter(|key| key.starts_with(prefix) && **key > after) {
+                let rest = &key[prefix.len()..];
+                let end = rest.find('/').filter(|_| by_directory).map_or(key.len(), |slash| prefix.len() + slash + 1);
+                // A directory that was told of stands for what is behind it, too.
+                if !by_directory || &key[..end] != after {
+                    expected.insert(key[..end].to_owned());
+                }
+            }
+            let found = all(&access, prefix, after, by_directory, most);
+            prop_assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{:?}", (prefix, after, by_directory, most));
+        });
+    }
+
+    #[test]
+    fn what_is_asked_amiss_is_refused() {
+        for (name, value) in [
+            ("list-type", "3"),
+            ("delimiter", "x"),
+            ("max-keys", "-1"),
+            ("max-keys", "many"),
+            ("encoding-type", "xml"),
+        ] {
+            assert!(Asked::read(&[(name.to_owned(), value.to_owned())]).is_err(), "{name}={value}");
+        }
+        let bad =
+            [("list-type", "2"), ("continuation-token", "!")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+        assert!(Asked::read(&bad).is_err());
     }
 }
