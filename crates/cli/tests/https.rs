@@ -279,6 +279,25 @@ fn what_is_put_is_whole_and_vouched_for_or_not_there() {
     }
     assert_eq!(put("/runs/new", "nine", &["-H", md5, "-H", "If-None-Match: *"]).0, 412);
     assert_eq!(put("/runs/new", "nine", &["-H", md5, "-H", "Sec-Fetch-Site: cross-site"]).0, 403);
+    // A link is removed itself, and what it leads to stays.
+    assert_eq!(site.curl(&token, "/runs/file", &["-X", "DELETE"]).0, 204);
+    assert_eq!(site.world.read("root/runs/sub-x"), b"sub");
+    for (method, path, expected) in [
+        ("DELETE", "/runs/sub/", 409),
+        ("DELETE", "/runs/none/x", 404),
+        ("MKCOL", "/none/x", 409),
+        ("MKCOL", "/runs/made/", 201),
+    ] {
+        assert_eq!(site.curl(&token, path, &["-X", method]).0, expected, "{method} {path}");
+    }
+    let moved = |to: &str, more: &[&str]| {
+        let to = format!("Destination: {}{to}", site.url);
+        site.curl(&token, "/runs/new", &[&["-X", "MOVE", "-H", &to], more].concat()).0
+    };
+    assert_eq!(moved("/runs/sub-x", &["-H", "Overwrite: F"]), 412);
+    assert_eq!(moved("/runs/out/new", &[]), 403);
+    assert_eq!(moved("/runs/made/%6eew", &[]), 201);
+    assert_eq!(site.world.read("root/runs/made/new"), b"123456789");
     // A client that leaves, and an endpoint that is killed, leave nothing under the name.
     let slowly = |site: &Site| {
         let mut command = site.client("curl");
@@ -320,6 +339,7 @@ fn boto3_lists_reads_and_puts() {
     };
     let site = Site::new(&[], |world| {
         tree(world);
+        fs::remove_file(world.path("root/runs/beside")).expect("removed");
         world.fill("big", 12 << 20, 5);
     });
     let ran = boto(
@@ -395,6 +415,7 @@ fn rclone_and_aria2_read_and_rclone_writes() {
     }
     let site = Site::new(&["--allow-unverified-put"], |world| {
         tree(world);
+        fs::remove_file(world.path("root/runs/beside")).expect("removed");
         world.fill("root/runs/big", 3 << 20, 7);
         world.write("root/in/old", "old");
     });

@@ -5,7 +5,7 @@ use axum::response::IntoResponse;
 use rustix::io::Errno;
 use tidegate_transfer::endpoint::access::{Access, Right};
 use tidegate_transfer::error::Error;
-use tidegate_transfer::path::{RelPath, split};
+use tidegate_transfer::path::split;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::fs::{AtFlags, FileType, Mode, fsync, mkdirat, renameat, unlinkat};
 
@@ -17,19 +17,22 @@ struct Spot {
     name: Vec<u8>,
 }
 
-/// Where `path` stands, if the token allows `right` there. What a link leads to is meant, as in reading.
+/// Where `path` stands, if the token allows `right` there. A link that bears the name is meant itself, and not what it leads
+/// to.
 fn spot(access: &Access, path: &[u8], right: Right) -> Answer<Spot> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
+    access.check(path, right)?;
     if path == access.path() {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "what the token opens stays where it is"));
     }
-    let reached = access.reach(path, right)?;
-    let place = RelPath::new(reached.rest)
-        .map_err(|_| Refusal::new(StatusCode::FORBIDDEN, "a link stays where it is"))?;
-    let (parent, name) = place.split();
-    let directory = reached.base.dir(parent).map_err(|error| match error {
-        Errno::NOENT | Errno::NOTDIR => Refusal::new(StatusCode::CONFLICT, "there is no such directory"),
-        error => Error::io("open", path, error).into(),
+    let (parent, name) = split(path);
+    let reached = access.reach(parent, right)?;
+    let directory = reached.base.dir(&reached.rest).map_err(|error| match (error, right) {
+        (Errno::NOENT | Errno::NOTDIR, Right::Write) => {
+            Refusal::new(StatusCode::CONFLICT, "there is no such directory: make it first")
+        }
+        (Errno::NOTDIR, _) => Error::io("open", path, Errno::NOENT).into(),
+        (error, _) => Error::io("open", path, error).into(),
     })?;
     Ok(Spot { directory, name: name.to_vec() })
 }
@@ -61,8 +64,17 @@ pub fn make_directory(access: &Access, path: &[u8]) -> Answer {
     }
 }
 
-/// Removes a file, or a directory with nothing in it.
-pub fn remove(access: &Access, path: &[u8]) -> Answer {
+/// What may be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// A file, or a directory with nothing in it.
+    Any,
+    /// As the path says: a directory has a slash at its end.
+    AsNamed,
+}
+
+/// Removes what is at `path`.
+pub fn remove(access: &Access, path: &[u8], what: Removed) -> Answer {
     let spot = spot(access, path, Right::Delete)?;
     let failed = |error| match error {
         Errno::NOTEMPTY | Errno::EXIST => {
@@ -72,6 +84,9 @@ pub fn remove(access: &Access, path: &[u8]) -> Answer {
     };
     let stat = spot.directory.stat(&spot.name).map_err(failed)?;
     let flags = match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory if what == Removed::AsNamed && !path.ends_with(b"/") => {
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "that is a directory"));
+        }
         FileType::Directory => AtFlags::REMOVEDIR,
         _ if path.ends_with(b"/") => return Err(Refusal::new(StatusCode::NOT_FOUND, "that is a file")),
         _ => AtFlags::empty(),

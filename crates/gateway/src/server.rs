@@ -17,7 +17,7 @@ use tidegate_transfer::endpoint::Endpoint;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 
-use crate::change::{make_directory, remove, rename};
+use crate::change::{Removed, make_directory, remove, rename};
 use crate::credentials::{Asker, Shown, asker, is_s3, refuse_other_sites};
 use crate::multipart::Uploads;
 use crate::plain::{self, Reading};
@@ -174,7 +174,7 @@ async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) ->
             Ok(response)
         }
         "MKCOL" => blocking(move || make_directory(&access, &path)).await,
-        "DELETE" => blocking(move || remove(&access, &path)).await,
+        "DELETE" => blocking(move || remove(&access, &path, Removed::Any)).await,
         "MOVE" => {
             let (to, overwrite) = dav::destination(&parts.headers)?;
             blocking(move || rename(&access, &path, &to, overwrite)).await

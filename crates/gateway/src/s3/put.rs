@@ -1,5 +1,7 @@
 //! What S3's clients change.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -7,7 +9,7 @@ use quick_xml::escape::unescape;
 use tidegate_transfer::endpoint::access::{Access, Right};
 
 use super::{document as answered, split};
-use crate::change::{make_directory, remove};
+use crate::change::{Removed, make_directory, remove};
 use crate::credentials::Asker;
 use crate::multipart::Receiving;
 use crate::names::value;
@@ -22,7 +24,7 @@ use crate::xml::Xml;
 const MAX_REMOVED: usize = 1000;
 
 /// Does what `asked` wants, who is known to be `asker`.
-pub async fn change(served: &Served, asked: Asked, asker: Asker, body: Body) -> Answer {
+pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
     let Asked { parts, path, query } = &asked;
     let query = |name: &str| value(query, name);
     let (bucket, key) = split(path);
@@ -78,7 +80,8 @@ pub async fn change(served: &Served, asked: Asked, asker: Asker, body: Body) -> 
             Ok(response)
         }
         (&Method::POST, None) if query("uploads").is_some() => {
-            let id = served.uploads.begin(&asker.access, path, modified(&parts.headers))?;
+            let (served, to, modified) = (Arc::clone(served), path.clone(), modified(&parts.headers));
+            let id = blocking(move || served.uploads.begin(&asker.access, &to, modified)).await?;
             Ok(named("InitiateMultipartUploadResult", path, |xml| xml.element("UploadId", &id)))
         }
         (&Method::POST, None) if query("delete").is_some() && key.is_empty() => {
@@ -88,34 +91,40 @@ pub async fn change(served: &Served, asked: Asked, asker: Asker, body: Body) -> 
         (&Method::POST, Some(id)) => {
             let upload = served.uploads.find(&asker.access, path, id)?;
             let (access, text) = (asker.access, document(body).await?);
-            let version = blocking(move || upload.complete(&access, &text)).await?;
-            served.uploads.end(id);
+            let (served, id) = (Arc::clone(served), id.to_owned());
+            let version = blocking(move || {
+                let version = upload.complete(&access, &text)?;
+                served.uploads.end(&id);
+                Ok(version)
+            });
+            let version = version.await?;
             let tag = version.map_or_else(|| "\"\"".to_owned(), |version| version.tag);
             Ok(named("CompleteMultipartUploadResult", path, |xml| xml.element("ETag", &tag)))
         }
         (&Method::DELETE, Some(id)) => {
             served.uploads.find(&asker.access, path, id)?;
-            served.uploads.end(id);
-            Ok(StatusCode::NO_CONTENT.into_response())
+            let (served, id) = (Arc::clone(served), id.to_owned());
+            blocking(move || {
+                served.uploads.end(&id);
+                Ok(StatusCode::NO_CONTENT.into_response())
+            })
+            .await
         }
         (&Method::DELETE, None) => {
             let (access, path) = (asker.access, path.clone());
-            blocking(move || gone(remove(&access, &path))).await
+            blocking(move || removed(&access, &path)).await
         }
         _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "S3 has no such request")),
     }
 }
 
-/// What is not there was removed, as S3 sees it.
-fn gone(removed: Answer) -> Answer {
-    match removed {
-        Err(refusal)
-            if matches!(refusal.status, StatusCode::NOT_FOUND | StatusCode::CONFLICT)
-                && refusal.code != "InvalidRequest" =>
-        {
+/// Removes an object. What is not there was removed, as S3 sees it, and so was the name of a directory that holds others.
+fn removed(access: &Access, path: &[u8]) -> Answer {
+    match remove(access, path, Removed::AsNamed) {
+        Err(refusal) if matches!(refusal.status, StatusCode::NOT_FOUND | StatusCode::CONFLICT) => {
             Ok(StatusCode::NO_CONTENT.into_response())
         }
-        removed => removed,
+        ended => ended,
     }
 }
 
@@ -141,13 +150,13 @@ fn remove_all(access: &Access, bucket: &[u8], document: &str) -> Answer {
         .map(|key| {
             let key = unescape(key).map_or_else(|_| key.to_owned(), |key| key.into_owned());
             let path = [bucket, b"/", key.as_bytes()].concat();
-            let removed = crate::names::path(&tidegate_transfer::endpoint::access::url_path(&path));
-            (key, removed.and_then(|path| gone(remove(access, &path))))
+            let path = crate::names::path(&tidegate_transfer::endpoint::access::url_path(&path));
+            (key, path.and_then(|path| removed(access, &path)))
         })
         .collect();
     Ok(answered("DeleteResult", |xml| {
-        for (key, removed) in &ended {
-            match removed {
+        for (key, ended) in &ended {
+            match ended {
                 Ok(_) => xml.within("Deleted", |xml| xml.element("Key", key)),
                 Err(refusal) => xml.within("Error", |xml| {
                     xml.element("Key", key);
