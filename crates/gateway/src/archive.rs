@@ -8,14 +8,13 @@ use std::str::FromStr;
 
 use axum::body::{Body, Bytes};
 use tidegate_transfer::endpoint::access::Access;
+use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::{inside, split};
 
 use crate::body::streamed;
-use crate::tree::{self, Directory, File, Found, Item};
-
-/// Names that are read ahead in one directory.
-const PAGE: usize = 1000;
+use crate::pages::Pages;
+use crate::tree::{self, Directory, File, Found};
 
 /// What kind of archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +112,7 @@ fn next<W: Writer>(
     }
     // Small members come together, so that each is not a piece of its own.
     let mut small = current.take().map_or_else(Vec::new, |(member, _)| writer.end(&member));
-    if let Some(member) = walk.next().transpose()? {
+    if let Some(member) = walk.next().map_err(io::Error::other)? {
         small.extend(writer.begin(&member)?);
         let pieces = match &member.file {
             Some(file) => file.pieces(0..file.size),
@@ -133,78 +132,41 @@ fn next<W: Writer>(
 struct Walk {
     access: Access,
     top: usize,
-    open: Vec<Level>,
-}
-
-/// A directory on the way.
-struct Level {
-    path: Vec<u8>,
-    items: std::vec::IntoIter<Item>,
-    /// The key of the last one that was taken, and whether more come behind those at hand.
-    last: Vec<u8>,
-    more: bool,
+    open: Vec<Pages>,
 }
 
 impl Walk {
     fn new(access: Access, directory: &Directory) -> Self {
         let path = directory.path().to_vec();
         let top = if path.is_empty() { 0 } else { path.len() + 1 };
-        Self { access, top, open: vec![Level::of(path)] }
-    }
-}
-
-impl Level {
-    fn of(path: Vec<u8>) -> Self {
-        Self { path, items: Vec::new().into_iter(), last: Vec::new(), more: true }
+        Self { access, top, open: vec![Pages::new(path, Vec::new())] }
     }
 
-    fn next(&mut self, access: &Access) -> io::Result<Option<Item>> {
-        if self.items.len() == 0 && self.more {
-            let Found::Directory(directory) = tree::open(access, &self.path).map_err(io::Error::other)?
-            else {
-                return Ok(None);
-            };
-            let (items, more) = directory.list(access, &self.last, PAGE).map_err(io::Error::other)?;
-            // What vanished is no reason to ask again for ever.
-            self.more = more && !items.is_empty();
-            self.items = items.into_iter();
-        }
-        let item = self.items.next();
-        if let Some(item) = &item {
-            self.last = item.key();
-        }
-        Ok(item)
-    }
-}
-
-impl Iterator for Walk {
-    type Item = io::Result<Member>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while let Some(level) = self.open.last_mut() {
-            let item = match level.next(&self.access) {
-                Ok(Some(item)) => item,
-                Ok(None) => {
-                    self.open.pop();
-                    continue;
-                }
-                Err(error) => return Some(Err(error)),
+    fn next(&mut self) -> Result<Option<Member>> {
+        while let Some(pages) = self.open.last_mut() {
+            let Some(item) = pages.next(&self.access)? else {
+                self.open.pop();
+                continue;
             };
             if item.is_directory() && item.by_link {
                 continue;
             }
-            let path = inside(&level.path, &item.name);
+            let path = inside(pages.path(), &item.name);
             let name = path[self.top..].to_vec();
             let modified = item.version.modified;
             if item.is_directory() {
-                self.open.push(Level::of(path));
-                return Some(Ok(Member { name, modified, file: None }));
+                self.open.push(Pages::new(path, Vec::new()));
+                return Ok(Some(Member { name, modified, file: None }));
             }
-            // What cannot be read is left out, as in a listing; what breaks off in the middle is not.
-            if let Ok(Found::File(file)) = tree::open(&self.access, &path) {
-                return Some(Ok(Member { name, modified, file: Some(file) }));
+            match tree::open(&self.access, &path) {
+                Ok(Found::File(file)) => return Ok(Some(Member { name, modified, file: Some(file) })),
+                // It has become a directory, or is gone: it is no file any more.
+                Ok(Found::Directory(_)) => {}
+                Err(error) if error.kind == ErrorKind::NotFound => {}
+                // What cannot be read must not be missed unseen.
+                Err(error) => return Err(error),
             }
         }
-        None
+        Ok(None)
     }
 }

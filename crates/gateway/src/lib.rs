@@ -23,6 +23,7 @@ mod body;
 mod tree;
 
 mod content;
+mod pages;
 
 mod archive;
 mod page;

@@ -3,22 +3,27 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use quick_xml::escape::unescape;
-use tidegate_transfer::endpoint::access::{Access, Right};
+use tidegate_transfer::endpoint::access::{Access, Right, url_path};
 
 use super::{document as answered, split};
 use crate::change::{Removed, make_directory, remove};
 use crate::credentials::Asker;
 use crate::multipart::Receiving;
-use crate::names::value;
+use crate::names::{self, value};
 use crate::put::put;
 use crate::receive::{Expected, document, modified, receive};
 use crate::refusal::{Answer, Refusal};
 use crate::served::{Asked, Served, blocking};
-use crate::upload::Parents;
+use crate::tree::{self, Found};
+use crate::upload::{Parents, Upload};
+use crate::validators::date_time;
 use crate::xml::Xml;
+
+/// The header that says what is copied.
+const SOURCE: &str = "x-amz-copy-source";
 
 /// Most objects that one request removes.
 const MAX_REMOVED: usize = 1000;
@@ -43,6 +48,9 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
             });
             made.await
         }
+        (&Method::PUT, Some(_)) if parts.headers.contains_key(SOURCE) => {
+            Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "parts are put, and not copied"))
+        }
         (&Method::PUT, Some(id)) => {
             let upload = served.uploads.find(&asker.access, path, id)?;
             let number = query("partNumber").unwrap_or_default().to_owned();
@@ -56,8 +64,9 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
                 .extend(HeaderValue::from_str(&tag).ok().map(|tag| (axum::http::header::ETAG, tag)));
             Ok(response)
         }
-        (&Method::PUT, None) if parts.headers.contains_key("x-amz-copy-source") => {
-            Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "nothing is copied here: put it"))
+        (&Method::PUT, None) if parts.headers.contains_key(SOURCE) => {
+            let (access, to, headers) = (asker.access, path.clone(), parts.headers.clone());
+            blocking(move || copy(&access, &to, &headers)).await
         }
         // How some clients have directories.
         (&Method::PUT, None) if key.ends_with(b"/") => {
@@ -118,6 +127,34 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
     }
 }
 
+/// Copies an object that is here to `to`.
+fn copy(access: &Access, to: &[u8], headers: &HeaderMap) -> Answer {
+    if headers.keys().any(|name| name.as_str().starts_with("x-amz-copy-source-")) {
+        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "copies have no conditions here"));
+    }
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let from = text(SOURCE).unwrap_or_default();
+    if from.contains('?') {
+        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "no versions are kept here"));
+    }
+    let Found::File(source) = tree::open(access, &names::path(from)?)? else {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such object"));
+    };
+    let replaces_metadata =
+        text("x-amz-metadata-directive").is_some_and(|how| how.eq_ignore_ascii_case("replace"));
+    let modified = if replaces_metadata { modified(headers) } else { source.version.modified };
+    let mut upload = Upload::begin(access, to, Some(source.size), Parents::Make)?;
+    for piece in source.pieces(0..source.size) {
+        let piece = piece.map_err(|error| Refusal::new(StatusCode::CONFLICT, error.to_string()))?;
+        upload.write(&piece)?;
+    }
+    let version = upload.finish(access, modified)?.unwrap_or(source.version);
+    Ok(answered("CopyObjectResult", |xml| {
+        xml.element("ETag", &version.tag);
+        xml.element("LastModified", &date_time(version.modified));
+    }))
+}
+
 /// Removes an object. What is not there was removed, as S3 sees it, and so was the name of a directory that holds others.
 fn removed(access: &Access, path: &[u8]) -> Answer {
     match remove(access, path, Removed::AsNamed) {
@@ -150,7 +187,7 @@ fn remove_all(access: &Access, bucket: &[u8], document: &str) -> Answer {
         .map(|key| {
             let key = unescape(key).map_or_else(|_| key.to_owned(), |key| key.into_owned());
             let path = [bucket, b"/", key.as_bytes()].concat();
-            let path = crate::names::path(&tidegate_transfer::endpoint::access::url_path(&path));
+            let path = names::path(&url_path(&path));
             (key, path.and_then(|path| removed(access, &path)))
         })
         .collect();
