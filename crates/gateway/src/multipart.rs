@@ -1,5 +1,5 @@
-//! Objects that are put in parts: each a file beneath `.tidegate` until all are there, and then one object. What is under way
-//! is known to this process alone: after a restart clients are told that there is no such upload, and begin anew.
+//! Objects that are put in parts: each a file beneath `.tidegate` until all are there, and then one object. What is under
+//! way is known to this process alone: after a restart clients are told that there is no such upload, and begin anew.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};

@@ -18,6 +18,12 @@ pub fn path(path: &str) -> Answer<Vec<u8>> {
     Ok(relative)
 }
 
+/// The value of `name` in the query `text`, exact whatever its bytes are.
+pub fn bytes(text: &str, name: &str) -> Option<Vec<u8>> {
+    let mut pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| percent_decode_str(value).collect())
+}
+
 /// The names and values of a query, in their order.
 pub fn query(text: &str) -> Vec<(String, String)> {
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -78,6 +84,7 @@ mod tests {
         let shown: Vec<_> = pairs.iter().map(|(name, value)| (&name[..], &value[..])).collect();
         assert_eq!(shown, [("list-type", "2"), ("prefix", "a/b&"), ("x", ""), ("y", "=")]);
         assert_eq!((value(&pairs, "prefix"), value(&pairs, "z")), (Some("a/b&"), None));
+        assert_eq!((bytes("a&b=%ff%26&b=2", "b"), bytes("a&c=1", "a")), (Some(b"\xff&".to_vec()), None));
     }
 
     proptest! {

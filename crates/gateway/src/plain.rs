@@ -21,6 +21,8 @@ pub struct Reading<'r> {
     pub method: &'r Method,
     /// Beneath the root.
     pub path: &'r [u8],
+    /// The name that a page begins behind.
+    pub after: &'r [u8],
     /// What is asked besides.
     pub query: &'r [(String, String)],
     /// Its headers.
@@ -78,8 +80,7 @@ fn of_directory(access: &Access, directory: &Directory, reading: &Reading<'_>) -
         }
         return Ok(response);
     }
-    let after = value(reading.query, "after").unwrap_or_default();
-    let (items, more) = directory.list(access, after.as_bytes(), PAGE)?;
+    let (items, more) = directory.list(access, reading.after, PAGE)?;
     let path = directory.path();
     let has_parent = !path.is_empty() && access.check(split(path).0, Right::Read).is_ok();
     let page = Page { path, items: &items, more, has_parent, token: reading.link };

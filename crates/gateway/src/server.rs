@@ -148,8 +148,9 @@ fn read(asked: &Asked, asker: &Asker) -> Answer {
     };
     match parts.method.as_str() {
         "GET" | "HEAD" => {
-            let reading = Reading { method: &parts.method, path, query, headers: &parts.headers, link };
-            plain::answer(access, &reading)
+            let after = names::bytes(parts.uri.query().unwrap_or_default(), "after").unwrap_or_default();
+            let (method, headers) = (&parts.method, &parts.headers);
+            plain::answer(access, &Reading { method, path, after: &after, query, headers, link })
         }
         "PROPFIND" => dav::properties(access, path, &parts.headers),
         _ => Ok(allowed(StatusCode::NO_CONTENT)),

@@ -118,6 +118,10 @@ pub fn list(access: &Access, bucket: &[u8], asked: &Asked) -> Answer<Listed> {
             open.pop();
             continue;
         };
+        // Keys are UTF-8: no client could ask for another.
+        if std::str::from_utf8(&item.name).is_err() {
+            continue;
+        }
         let key = [&level.prefix[..], &item.key()].concat();
         // A directory that stands for all that is in it was told of if it is the last.
         let goes_on = item.is_directory() && after.starts_with(&key) && !(*by_directory && *after == key);
