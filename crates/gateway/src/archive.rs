@@ -14,7 +14,7 @@ use tidegate_transfer::path::{inside, split};
 
 use crate::body::streamed;
 use crate::pages::Pages;
-use crate::tree::{self, Directory, File, Found};
+use crate::tree::{self, Directory, File, FilePieces, Found};
 
 /// What kind of archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ trait Writer: Send + 'static {
 pub fn body(access: &Access, directory: &Directory, format: Format) -> Body {
     let walk = Walk::new(access.clone(), directory);
     match format {
-        Format::Tar => written(walk, tar::Tar::default()),
+        Format::Tar => written(walk, tar::Tar),
         Format::Zip => written(walk, zip::Zip::default()),
     }
 }
@@ -95,13 +95,13 @@ pub fn name(path: &[u8], format: Format) -> Vec<u8> {
 }
 
 fn written(walk: Walk, writer: impl Writer) -> Body {
-    let mut state = (walk, writer, None::<(Member, tree::Pieces)>, false);
+    let mut state = (walk, writer, None::<(Member, FilePieces)>, false);
     streamed(Box::new(std::iter::from_fn(move || next(&mut state).transpose())))
 }
 
 /// The next piece of an archive.
 fn next<W: Writer>(
-    (walk, writer, current, is_over): &mut (Walk, W, Option<(Member, tree::Pieces)>, bool),
+    (walk, writer, current, is_over): &mut (Walk, W, Option<(Member, FilePieces)>, bool),
 ) -> io::Result<Option<Bytes>> {
     if let Some((_, pieces)) = current
         && let Some(piece) = pieces.next()
@@ -116,7 +116,7 @@ fn next<W: Writer>(
         small.extend(writer.begin(&member)?);
         let pieces = match &member.file {
             Some(file) => file.pieces(0..file.size),
-            None => tree::Pieces::none(),
+            None => FilePieces::none(),
         };
         *current = Some((member, pieces));
         return Ok(Some(small.into()));

@@ -155,7 +155,7 @@ fn of_bucket(access: &Access, bucket: &[u8], query: &[(String, String)], here: A
         ));
     }
     here?;
-    let asked = list::Asked::read(query)?;
+    let asked = list::ListQuery::read(query)?;
     let listed = list::list(access, bucket, &asked)?;
     Ok(document("ListBucketResult", |xml| list::write(xml, bucket, &asked, &listed)))
 }

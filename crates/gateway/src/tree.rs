@@ -124,26 +124,26 @@ fn version(stat: &Stat) -> Validators {
 
 impl File {
     /// What `range` holds, piece by piece; an error once the file is another version.
-    pub fn pieces(&self, range: Range<u64>) -> Pieces {
-        Pieces { file: Some(self.clone()), range }
+    pub fn pieces(&self, range: Range<u64>) -> FilePieces {
+        FilePieces { file: Some(self.clone()), range }
     }
 }
 
-/// Pieces of a file.
+/// FilePieces of a file.
 #[derive(Debug)]
-pub struct Pieces {
+pub struct FilePieces {
     file: Option<File>,
     range: Range<u64>,
 }
 
-impl Pieces {
+impl FilePieces {
     /// Those of nothing.
     pub fn none() -> Self {
         Self { file: None, range: 0..0 }
     }
 }
 
-impl Iterator for Pieces {
+impl Iterator for FilePieces {
     type Item = io::Result<Bytes>;
 
     fn next(&mut self) -> Option<Self::Item> {

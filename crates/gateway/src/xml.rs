@@ -15,7 +15,7 @@ impl Xml {
     /// An element with text.
     pub fn element(&mut self, name: &str, text: &str) {
         self.open(name);
-        self.0.push_str(&escape(&printable(text)));
+        self.0.push_str(&escape(printable(text)));
         self.close(name);
     }
 

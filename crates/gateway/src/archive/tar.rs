@@ -11,7 +11,6 @@ const MAX_NAME: usize = 100;
 const MAX_SIZE: u64 = 0o777_7777_7777;
 
 /// Writes a tar.
-#[derive(Default)]
 pub struct Tar;
 
 impl Writer for Tar {

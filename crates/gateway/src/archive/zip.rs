@@ -114,5 +114,5 @@ fn dos(time: Timestamp) -> (u16, u16) {
     let part = |value: i8| u16::try_from(value).unwrap_or(0);
     let year = u16::try_from(time.year() - 1980).unwrap_or(0);
     let date = year << 9 | part(time.month()) << 5 | part(time.day());
-    (date, part(time.hour()) << 11 | part(time.minute()) << 5 | part(time.second()) / 2)
+    (date, part(time.hour()) << 11 | part(time.minute()) << 5 | (part(time.second()) / 2))
 }

@@ -16,7 +16,7 @@ const MAX_KEYS: usize = 1000;
 
 /// What is asked for.
 #[derive(Debug)]
-pub struct Asked {
+pub struct ListQuery {
     second: bool,
     prefix: Vec<u8>,
     by_directory: bool,
@@ -27,7 +27,7 @@ pub struct Asked {
     encoded: bool,
 }
 
-impl Asked {
+impl ListQuery {
     /// Reads what a query asks for.
     pub fn read(query: &[(String, String)]) -> Answer<Self> {
         let second = match value(query, "list-type") {
@@ -99,8 +99,8 @@ impl Level {
 }
 
 /// Lists what is `asked` of `bucket`.
-pub fn list(access: &Access, bucket: &[u8], asked: &Asked) -> Answer<Listed> {
-    let Asked { prefix, after, by_directory, most, .. } = asked;
+pub fn list(access: &Access, bucket: &[u8], asked: &ListQuery) -> Answer<Listed> {
+    let ListQuery { prefix, after, by_directory, most, .. } = asked;
     let mut listed = Listed::default();
     if *most == 0 {
         return Ok(listed);
@@ -148,7 +148,7 @@ pub fn list(access: &Access, bucket: &[u8], asked: &Asked) -> Answer<Listed> {
 }
 
 /// Writes a page as S3 does.
-pub fn write(xml: &mut Xml, bucket: &[u8], asked: &Asked, listed: &Listed) {
+pub fn write(xml: &mut Xml, bucket: &[u8], asked: &ListQuery, listed: &Listed) {
     let text = |key: &[u8]| match asked.encoded {
         true => url_path(key),
         false => String::from_utf8_lossy(key).into_owned(),
@@ -232,7 +232,7 @@ mod tests {
         }
         let mut found = Vec::new();
         loop {
-            let listed = list(access, b"bucket", &Asked::read(&query).expect("read")).expect("listed");
+            let listed = list(access, b"bucket", &ListQuery::read(&query).expect("read")).expect("listed");
             let keys = listed.objects.into_iter().map(|(key, _)| key).chain(listed.prefixes);
             let mut page: Vec<String> = keys.map(|key| String::from_utf8(key).expect("text")).collect();
             page.sort_unstable();
@@ -283,10 +283,10 @@ mod tests {
             ("max-keys", "many"),
             ("encoding-type", "xml"),
         ] {
-            assert!(Asked::read(&[(name.to_owned(), value.to_owned())]).is_err(), "{name}={value}");
+            assert!(ListQuery::read(&[(name.to_owned(), value.to_owned())]).is_err(), "{name}={value}");
         }
         let bad =
             [("list-type", "2"), ("continuation-token", "!")].map(|(n, v)| (n.to_owned(), v.to_owned()));
-        assert!(Asked::read(&bad).is_err());
+        assert!(ListQuery::read(&bad).is_err());
     }
 }
