@@ -24,8 +24,8 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIF
 #[command(next_help_heading = "HTTP")]
 pub struct HttpArgs {
     /// Serve the same directory over HTTPS, to browsers, curl and whatever reads by HTTP, with a token of
-    /// `tidegate ticket --http` or a link of `tidegate share` [default port: 7119]
-    #[arg(long, value_name = "ADDR[:PORT]", requires = "https_cert", requires = "https_key")]
+    /// `tidegate ticket --http` or a link of `tidegate share`
+    #[arg(long, value_name = "[ADDR:]PORT", requires = "https_cert", requires = "https_key")]
     https: Option<String>,
     /// The certificate chain for that, PEM; one that browsers trust
     #[arg(long, value_name = "FILE", requires = "https")]
@@ -34,7 +34,7 @@ pub struct HttpArgs {
     #[arg(long, value_name = "FILE", requires = "https")]
     https_key: Option<PathBuf>,
     /// Serve it without TLS, on a loopback address alone: for a proxy in front that encrypts, or for programs of this host
-    #[arg(long, value_name = "ADDR[:PORT]", conflicts_with = "https")]
+    #[arg(long, value_name = "[ADDR:]PORT", conflicts_with = "https")]
     http: Option<String>,
     /// Take files by HTTP that nothing vouches for: neither Content-MD5, Repr-Digest, x-amz-checksum-… nor a signature over
     /// the content

@@ -11,16 +11,13 @@ use data_encoding::HEXLOWER;
 use rustix::io::Errno;
 use tidegate_transfer::endpoint::access::{Access, Right};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use tidegate_transfer::manifest::Timestamp;
+use tidegate_transfer::manifest::{BLOCK, Timestamp};
 use tidegate_transfer::path::{inside, is_reserved};
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat, read_at};
 use tidegate_transfer::sys::identity::{fingerprint, identity, with_ancestors};
 
 use crate::validators::Validators;
-
-/// Bytes that are read at a time.
-const PIECE: u64 = 256 << 10;
 
 /// What a path leads to.
 #[derive(Debug)]
@@ -148,7 +145,7 @@ impl Iterator for FilePieces {
 
     fn next(&mut self) -> Option<Self::Item> {
         let file = self.file.as_ref().filter(|_| !self.range.is_empty())?;
-        let mut piece = vec![0; (self.range.end - self.range.start).min(PIECE) as usize];
+        let mut piece = vec![0; (self.range.end - self.range.start).min(BLOCK) as usize];
         let read = read_at(&*file.fd, &mut piece, self.range.start);
         self.range.start += piece.len() as u64;
         // Looked at behind the bytes: what changed them shows by then.

@@ -50,8 +50,6 @@ pub struct EndpointArgs {
     /// Where to listen
     #[arg(long, value_name = "ADDR[:PORT]", default_value = "0.0.0.0:7117")]
     listen: String,
-    #[command(flatten)]
-    http: HttpArgs,
     /// The host name or address to print in the ticket, and the port if others reach it by another one; an IPv6
     /// number stands in brackets [default: what is listened on]
     #[arg(long, value_name = "HOST[:PORT]")]
@@ -86,6 +84,8 @@ pub struct EndpointArgs {
     /// Most memory that one ticket takes, half of it for staging; likewise
     #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = staging_size)]
     memory: ByteCount,
+    #[command(flatten)]
+    http: HttpArgs,
     #[command(flatten)]
     trust: TrustArgs,
 }

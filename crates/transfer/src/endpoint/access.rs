@@ -307,7 +307,7 @@ mod tests {
             with("", &token.secret),
             with(&token.id, &key),
             with("AAAA", &key),
-            late.clone(),
+            late,
         ] {
             assert_eq!(endpoint.access(&wrong).expect_err("wrong").kind, ErrorKind::Authentication);
         }
@@ -326,7 +326,7 @@ mod tests {
         let (place, word) = url.split_once("?token=").expect("a token");
         assert_eq!(place, "https://h:1/a/b%20c/");
         let access = endpoint.access(&AccessToken::parse(word).expect("one")).expect("let in");
-        let wanted = Claims { write: false, path: b"a/b c".to_vec(), ..claims.clone() };
+        let wanted = Claims { write: false, path: b"a/b c".to_vec(), ..claims };
         assert_eq!(*access.claims, wanted);
         endpoint.share(b"b", None, &claims).expect_err("not covered");
         endpoint.share(b"a", None, &Claims { read: false, ..claims }).expect_err("not to be read");
