@@ -22,6 +22,7 @@ pub mod remote;
 pub mod rules;
 pub mod self_test;
 pub mod serve;
+pub mod share;
 pub mod simulate;
 pub mod size;
 pub mod submit;

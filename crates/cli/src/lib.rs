@@ -58,6 +58,7 @@ mod servers;
 
 // What moves data.
 mod loopback;
+mod over_http;
 
 mod drive;
 

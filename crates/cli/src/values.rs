@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tidegate_control::ByteCount;
 use tidegate_control::units::{UnitError, parse_duration};
@@ -39,6 +39,12 @@ pub fn listen_address(text: &str, default: SocketAddr) -> Result<SocketAddr, Err
     resolved.ok_or_else(|| {
         usage(format!("cannot listen on '{text}': write an address and a port, as in {default}"))
     })
+}
+
+/// The second since 1970 at which what holds for `time` from now on ends.
+pub fn ends_in(time: Duration) -> Result<u64, Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    now.checked_add(time).map(|end| end.as_secs()).ok_or_else(|| usage("that is too long"))
 }
 
 #[cfg(test)]

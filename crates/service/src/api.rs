@@ -9,15 +9,14 @@ mod estimates;
 mod frame;
 mod health;
 mod jobs;
-mod listener;
 mod metrics;
 mod past;
 mod problem;
 mod sign_in;
 
 pub use auth::read_token;
-pub use listener::{Listener, TlsFiles};
 pub use problem::Problem;
+pub use tidegate_http::listener::{Listener, TlsFiles};
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,6 +25,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use tidegate_http::listener::is_open;
 use tokio::sync::watch;
 
 use auth::Keys;
@@ -95,7 +95,18 @@ pub struct Api {
 impl Api {
     /// Listens; needs a runtime. Before anything else is opened, so that a second service changes nothing.
     pub fn listen(config: &Config) -> io::Result<Listener> {
-        Listener::bind(config.listen, config.tls.as_ref(), config.clear)
+        let address = config.listen;
+        if config.tls.is_none() && !config.clear && is_open(address) {
+            let why = format!(
+                "{address} can be reached from other hosts: give --tls-cert and --tls-key, or say --insecure \
+                 if something in front of it encrypts"
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Listener::bind(address, config.tls.as_ref()).map_err(|error| match error.kind() {
+            io::ErrorKind::InvalidInput => error,
+            kind => io::Error::new(kind, format!("{error}; --listen chooses another")),
+        })
     }
 
     /// The API of `parts` on `listener`, with the token that is made at the first start.
@@ -122,15 +133,7 @@ impl Api {
 
     /// Where it can be reached from this host.
     pub fn url(&self) -> String {
-        let scheme = if self.listener.secure() { "https" } else { "http" };
-        let mut address = self.listener.address();
-        if address.ip().is_unspecified() {
-            address.set_ip(match address {
-                SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
-                SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
-            });
-        }
-        format!("{scheme}://{address}")
+        self.listener.url()
     }
 
     /// The link that signs a browser in; a secret.

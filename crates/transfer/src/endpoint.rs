@@ -2,6 +2,7 @@
 //! certificate, lets nobody near a file before they have proved themselves, and owns no control loop:
 //! whoever initiates a transfer decides.
 
+pub mod access;
 mod accounts;
 mod files;
 mod hosted;
@@ -18,8 +19,8 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustls::ServerConfig;
@@ -128,6 +129,8 @@ pub struct Endpoint {
     accounts: Accounts,
     once: Mutex<HashMap<[u8; 16], OneTime>>,
     iperf3: Option<Servers>,
+    /// Where others reach it over HTTP.
+    http: OnceLock<String>,
 }
 
 impl Endpoint {
@@ -176,6 +179,7 @@ impl Endpoint {
             accounts: Accounts::new(config.allowance),
             once: Mutex::default(),
             iperf3: config.iperf3.clone().map(Servers::new),
+            http: OnceLock::new(),
             config,
         }))
     }
@@ -547,14 +551,21 @@ pub fn ticket_name(address: &Address) -> Option<String> {
 
 /// A ticket that allows `claims`, for an endpoint whose state directory is `state`; nothing is made there.
 pub fn ticket_from_state(state: &Path, claims: &Claims) -> Result<Ticket> {
-    let secret = read_secret(&state.join("endpoint.secret"))?;
-    let (Some(secret), Some(identity)) = (secret, Identity::load(state)?) else {
-        let why = format!(
-            "no endpoint keeps its state in {}: start it once (`tidegate endpoint --state DIR`), or name its state directory by --state",
-            state.display()
-        );
-        return Err(Error::new(ErrorKind::Usage, why));
-    };
+    let secret = secret_from_state(state)?;
+    let Some(identity) = Identity::load(state)? else { return Err(no_state(state)) };
     let claims = claims.encode();
     Ok(Ticket { fingerprint: identity.fingerprint(), key: derive_key(&secret, &claims), claims })
+}
+
+/// The secret of an endpoint whose state directory is `state`; nothing is made there.
+fn secret_from_state(state: &Path) -> Result<Digest> {
+    read_secret(&state.join("endpoint.secret"))?.ok_or_else(|| no_state(state))
+}
+
+fn no_state(state: &Path) -> Error {
+    let why = format!(
+        "no endpoint keeps its state in {}: start it once (`tidegate endpoint --state DIR`), or name its state directory by --state",
+        state.display()
+    );
+    Error::new(ErrorKind::Usage, why)
 }

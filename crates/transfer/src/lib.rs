@@ -12,6 +12,7 @@
 //! transfer    route: From, To, Setup, begin · link: Link · Interrupt, Pace · Running, Paced, Tracked: what else runs
 //!             file_client: FileClient: files without a transfer
 //! endpoint    Endpoint, Config, ticket_from_state: what others send to and get from
+//! endpoint    Endpoint, Config, ticket_from_state: what others send to and get from · access: tokens for HTTP
 //!
 //! error       Error, ErrorKind, Result
 //! path        RelPath · text: show, foreign · manifest: Entry, Kind, Timestamp, BLOCK, SEGMENT
@@ -22,11 +23,11 @@
 //! throttle    Limits, Throttle · quota: Allowance, Quota, Share · outage: Outage
 //! hash        Digest, FileHash, block_digest
 //!
-//! store       Source, Sink and what they answer with · file_source, file_sink, abandoned
+//! store       Source, Sink and what they answer with · file_source, file_sink, abandoned, named
 //! record_log  RecordLog · journal: Journal · catalogue: Catalogues
 //! mirror      Mirror: what a destination removes
 //! pipeline    write_path, pool, staging, work, proof: what downloads and uploads share with transfers
-//! sys         clock: Instant · confined: Root · processors: CpuTime · memory
+//! sys         clock: Instant · confined: Root · fs · identity: fingerprint · processors: CpuTime · memory
 //!
 //! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
 //!             files: FileRequest, FileReply, FileStatus

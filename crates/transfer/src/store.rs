@@ -11,7 +11,7 @@ pub(crate) mod edit;
 pub mod file_sink;
 pub mod file_source;
 pub(crate) mod memory;
-pub(crate) mod named;
+pub mod named;
 pub(crate) mod work_dir;
 
 use std::ops::Range;

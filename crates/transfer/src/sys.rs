@@ -7,9 +7,9 @@
 
 pub mod clock;
 pub mod confined;
-pub(crate) mod fs;
+pub mod fs;
 pub(crate) mod host;
-pub(crate) mod identity;
+pub mod identity;
 pub mod memory;
 pub(crate) mod net;
 pub mod processors;

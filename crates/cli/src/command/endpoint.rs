@@ -17,6 +17,7 @@ use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
+use crate::over_http::HttpArgs;
 use crate::settings::{Plane, TrustArgs, staging_size};
 use crate::ssh::agent;
 use crate::values::{listen_address, port_range};
@@ -38,7 +39,7 @@ pub struct EndpointArgs {
     #[arg(
         long, hide_short_help = true, conflicts_with_all = [
             "root", "follow", "listen", "advertise", "read_only", "data_plane", "iperf3", "allow_local_targets",
-            "sessions", "threads", "memory", "tls_ca",
+            "sessions", "threads", "memory", "tls_ca", "https", "http",
         ]
     )]
     once: bool,
@@ -83,6 +84,8 @@ pub struct EndpointArgs {
     /// Most memory that one ticket takes, half of it for staging; likewise
     #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = staging_size)]
     memory: ByteCount,
+    #[command(flatten)]
+    http: HttpArgs,
     #[command(flatten)]
     trust: TrustArgs,
 }
@@ -131,8 +134,12 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     }
     let ticket = ticket_name(&address).map_or_else(String::new, |name| format!(", ticket {name}"));
     tracing::info!("serving {} on {listen}, advertised as {}{ticket}", root.display(), address.place());
+    let over_http = args.http.serve(&endpoint, &address.host)?;
     drain_on_signals(&endpoint);
     endpoint.serve();
+    if let Some(over_http) = over_http {
+        over_http.stop();
+    }
     Ok(ExitCode::SUCCESS)
 }
 

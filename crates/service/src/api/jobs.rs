@@ -14,13 +14,13 @@ use tokio::sync::Mutex;
 use super::App;
 use super::frame::{Path, QueryParams, Routes, Text};
 use super::health::lost;
-use super::listener::Peer;
 use super::problem::Problem;
 use crate::history::{self, Decision};
 use crate::job::file::{Format, read};
 use crate::job::{Event, Job, JobId, Request, State as JobState};
 use crate::queue::{IdempotencyKey, Queue, QueueError, Submission};
 use tidegate_contract::text::one_line;
+use tidegate_http::listener::Peer;
 
 /// Jobs of a page unless told otherwise, and at most.
 const PAGES: (u32, u32) = (50, 100);

@@ -41,7 +41,7 @@ use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::message::{
-    DELETION_SINCE, DETAIL_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE,
+    DELETION_SINCE, DETAIL_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE,
     SHORT_EPOCHS_SINCE, TELL_SINCE,
 };
 use crate::wire::session::{self, Inbox, Outbox};
@@ -196,6 +196,17 @@ fn answer(
             }
             let ticket = endpoint.issue_one_time(&path, deletion.is_some(), caller.session)?;
             outbox.send(&Message::Ticket(ticket));
+            // Stay until the peer has read it.
+            let _ = inbox.receive_within(IDLE);
+            Ok(())
+        }
+        Request::Share { path, expires } => {
+            if *version < SHARE_SINCE {
+                return Err(Error::protocol(format!(
+                    "a URL is asked for in version {SHARE_SINCE} of the protocol"
+                )));
+            }
+            outbox.send(&Message::Shared(endpoint.share(&path, expires, claims)?));
             // Stay until the peer has read it.
             let _ = inbox.receive_within(IDLE);
             Ok(())

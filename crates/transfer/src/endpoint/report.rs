@@ -51,7 +51,8 @@ impl Report {
             | Request::Iperf3 { .. }
             | Request::OneTimeIperf3 { .. }
             | Request::Iperf3To { .. }
-            | Request::Files => return None,
+            | Request::Files
+            | Request::Share { .. } => return None,
         };
         Some(Self { who, what, began: Instant::now(), ledger: Arc::default() })
     }

@@ -14,10 +14,11 @@ use crate::quota::Quota;
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Iperf3Test, RunId, SourceRoot};
 use crate::terms::{Purpose, Terms};
+use crate::text::foreign;
 use crate::wire::handshake::{self, Opened, Unopened};
 use crate::wire::message::{
     DELETION_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
-    SELECTION_SINCE, VERSIONS,
+    SELECTION_SINCE, SHARE_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
@@ -264,6 +265,24 @@ pub fn iperf3_between(
         Message::Iperf3Report(report) => {
             link.outbox.close();
             Ok(report)
+        }
+        _ => Err(Error::protocol("the endpoint answered something else than was asked")),
+    }
+}
+
+/// Asks the endpoint at `address` for a URL by which whoever has it reads the address's path over HTTP until `expires`, in
+/// seconds since 1970.
+///
+/// # Errors
+/// It is too old, serves nothing over HTTP, or does not allow it.
+pub fn share(address: &Address, pki: Option<&Arc<Identity>>, expires: Option<u64>) -> Result<String> {
+    let link = Link::open(address, pki)?;
+    link.needs(SHARE_SINCE, "a URL is asked for", "")?;
+    link.outbox.send(&Message::Request(Request::Share { path: address.path.clone(), expires }));
+    match link.answer()? {
+        Message::Shared(url) => {
+            link.outbox.close();
+            Ok(foreign(&url))
         }
         _ => Err(Error::protocol("the endpoint answered something else than was asked")),
     }

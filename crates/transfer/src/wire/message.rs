@@ -67,6 +67,8 @@ pub const DELETION_SINCE: u16 = 10;
 
 /// The version since which files can be asked about without a transfer.
 pub const FILES_SINCE: u16 = 11;
+/// The version since which an endpoint can be asked for a URL by which others read a path over HTTP.
+pub(crate) const SHARE_SINCE: u16 = 11;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -142,6 +144,13 @@ pub enum Request {
     },
     /// Answer what I ask about files, one after the other; since version 11.
     Files,
+    /// Make a URL by which whoever has it reads `path` over HTTP; since version 11.
+    Share {
+        /// The only path it opens, and what is beneath.
+        path: Vec<u8>,
+        /// Seconds since 1970 after which it is void.
+        expires: Option<u64>,
+    },
 }
 
 impl Request {
@@ -327,6 +336,8 @@ pub enum Message {
     File(u32, FileRequest),
     /// The endpoint: an answer to the request of that number; since version 11.
     FileReply(u32, FileReply),
+    /// The endpoint: a URL by which others read what was asked for; since version 11.
+    Shared(String),
 }
 
 /// Encodes `message` with its length prefix.
@@ -455,6 +466,8 @@ mod tests {
         let stat = FileRequest::Stat { path: b"f".to_vec() };
         assert_eq!(encode(&Message::File(9, stat))[4..], [48, 9, 0, 1, b'f']);
         assert_eq!(encode(&Message::FileReply(9, FileReply::Done))[4..], [49, 9, 1]);
+        assert_eq!(encode(&Request::Share { path: Vec::new(), expires: None })[4..], [8, 0, 0]);
+        assert_eq!(encode(&Message::Shared(String::new()))[4..], [50, 0]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

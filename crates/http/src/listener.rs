@@ -1,7 +1,7 @@
 //! Listens: sockets, TLS, and the limits that keep one client from costing the others.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 /// Most connections at once, where the limit of open files allows; one more is told to come again.
-pub(crate) const MAX_CONNECTIONS: usize = 20_000;
+const MAX_CONNECTIONS: usize = 20_000;
 /// Open files that are left for everything else.
 const OTHER_FILES: usize = 256;
 /// Connections that the kernel may hold for us; it has a bound of its own, net.core.somaxconn.
@@ -45,7 +45,12 @@ const BREATH: Duration = Duration::from_millis(50);
 const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 5\r\nconnection: close\r\n\
 content-length: 0\r\n\r\n";
 
-/// The certificate and the key of a service.
+/// Whether other hosts reach what listens at `address`.
+pub fn is_open(address: SocketAddr) -> bool {
+    !address.ip().to_canonical().is_loopback()
+}
+
+/// The certificate and the key of a server.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
     /// The certificate's chain, PEM.
@@ -54,32 +59,32 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
+/// What agrees on TLS.
+#[derive(Clone)]
+struct Acceptor(TlsAcceptor);
+
+impl std::fmt::Debug for Acceptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("TLS")
+    }
+}
+
 /// A socket that listens.
+#[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Acceptor>,
     address: SocketAddr,
     places: Arc<Semaphore>,
     most: usize,
 }
 
 impl Listener {
-    /// Listens at `address`: with TLS, on the loopback, or where `clear` says that no TLS is meant.
-    pub fn bind(address: SocketAddr, tls: Option<&TlsFiles>, clear: bool) -> io::Result<Self> {
-        if tls.is_none() && !clear && !address.ip().to_canonical().is_loopback() {
-            let why = format!(
-                "{address} can be reached from other hosts: give --tls-cert and --tls-key, or say --insecure \
-                 if something in front of it encrypts"
-            );
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
-        }
+    /// Listens at `address`.
+    pub fn bind(address: SocketAddr, tls: Option<&TlsFiles>) -> io::Result<Self> {
         let tls = tls.map(acceptor).transpose()?;
-        let what = |error: io::Error| {
-            io::Error::new(
-                error.kind(),
-                format!("cannot listen on {address}: {error}; --listen chooses another"),
-            )
-        };
+        let what =
+            |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
         let domain = socket2::Domain::for_address(address);
         let socket = socket2::Socket::new(domain, socket2::Type::STREAM, None).map_err(what)?;
         // After a restart the port is ours again at once.
@@ -90,6 +95,26 @@ impl Listener {
         let address = socket.local_addr().map_err(what)?;
         let most = most_connections();
         Ok(Self { socket, tls, address, places: Arc::new(Semaphore::new(most)), most })
+    }
+
+    /// The same with at most so many connections at once.
+    #[must_use]
+    pub fn at_most(self, connections: usize) -> Self {
+        let most = self.most.min(connections);
+        Self { places: Arc::new(Semaphore::new(most)), most, ..self }
+    }
+
+    /// Where it can be reached from this host: a URL without a slash at its end.
+    pub fn url(&self) -> String {
+        let scheme = if self.secure() { "https" } else { "http" };
+        let mut address = self.address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address {
+                SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        format!("{scheme}://{address}")
     }
 
     /// Where it listens.
@@ -140,7 +165,7 @@ impl Listener {
                 match tls {
                     None => answer(stream, Peer(peer), app, watcher).await,
                     Some(tls) => tokio::select! {
-                        agreed = timeout(HANDSHAKE_TIME, tls.accept(stream)) => match agreed {
+                        agreed = timeout(HANDSHAKE_TIME, tls.0.accept(stream)) => match agreed {
                             Ok(Ok(stream)) => answer(stream, Peer(peer), app, watcher).await,
                             Ok(Err(error)) => tracing::debug!("TLS was not agreed on: {error}"),
                             Err(_) => tracing::debug!("TLS was not agreed on in {HANDSHAKE_TIME:?}"),
@@ -207,7 +232,7 @@ fn most_connections() -> usize {
     files.saturating_sub(OTHER_FILES).clamp(16, MAX_CONNECTIONS)
 }
 
-fn acceptor(files: &TlsFiles) -> io::Result<TlsAcceptor> {
+fn acceptor(files: &TlsFiles) -> io::Result<Acceptor> {
     let wrong = |path: &Path, why: &dyn std::fmt::Display| {
         let why = format!("cannot use {}: {why}; give PEM files", path.display());
         io::Error::new(io::ErrorKind::InvalidInput, why)
@@ -226,5 +251,5 @@ fn acceptor(files: &TlsFiles) -> io::Result<TlsAcceptor> {
         .with_single_cert(chain, key)
         .map_err(|error| wrong(&files.key, &error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    Ok(Acceptor(TlsAcceptor::from(Arc::new(config))))
 }

@@ -1,0 +1,102 @@
+//! What WebDAV's clients ask to read: the properties of a file, or of a directory and what is in it (RFC 4918).
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use tidegate_transfer::endpoint::access::{Access, url_path};
+use tidegate_transfer::manifest::Timestamp;
+use tidegate_transfer::path::{inside, split};
+
+use crate::names;
+use crate::refusal::{Answer, Refusal};
+use crate::tree::{self, Found};
+use crate::validators::{date_time, http_date};
+use crate::xml::Xml;
+
+/// Most things of a directory that are told of: there is no second page.
+const MAX_ITEMS: usize = 100_000;
+
+/// The answer to PROPFIND; it tells the same whatever properties are asked for, as clients bear.
+pub fn properties(access: &Access, path: &[u8], headers: &HeaderMap) -> Answer {
+    let depth = headers.get("depth").and_then(|value| value.to_str().ok()).unwrap_or("infinity");
+    let mut xml = Xml::new();
+    let mut refused = None;
+    match (tree::open(access, path)?, depth) {
+        (Found::File(file), "0" | "1" | "infinity") => {
+            let version = (&file.version.tag[..], file.version.modified);
+            xml.within(MULTISTATUS, |xml| told(xml, path, Some(file.size), version));
+        }
+        (Found::Directory(directory), "0" | "1") => {
+            let own = directory.path();
+            let items = match depth {
+                "0" => Vec::new(),
+                _ => match directory.list(access, b"", MAX_ITEMS)? {
+                    (items, false) => items,
+                    (_, true) => {
+                        let why = "more is in it than is told at once: read its JSON page by page";
+                        return Err(Refusal::new(StatusCode::INSUFFICIENT_STORAGE, why));
+                    }
+                },
+            };
+            xml.within(MULTISTATUS, |xml| {
+                told(xml, own, None, ("", directory.modified));
+                for item in &items {
+                    let version = (&item.version.tag[..], item.version.modified);
+                    told(xml, &inside(own, &item.name), item.size, version);
+                }
+            });
+        }
+        (Found::Directory(_), "infinity") => {
+            xml.within("error xmlns=\"DAV:\"", |xml| xml.element("propfind-finite-depth", ""));
+            refused = Some(StatusCode::FORBIDDEN);
+        }
+        _ => return Err(Refusal::senseless("the depth is 0, 1 or infinity")),
+    }
+    Ok(document(refused.unwrap_or(StatusCode::MULTI_STATUS), xml))
+}
+
+/// Where a MOVE leads, beneath the root, and whether it may replace what is there.
+pub fn destination(headers: &HeaderMap) -> Answer<(Vec<u8>, bool)> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+    let wanted = || Refusal::senseless("the header Destination says where to: a URL of this server");
+    let uri: Uri = text("destination").and_then(|text| text.parse().ok()).ok_or_else(wanted)?;
+    // What it is called by others is known to a proxy alone: the host is not compared.
+    Ok((
+        names::path(uri.path())?,
+        text("overwrite").is_none_or(|said| !said.trim().eq_ignore_ascii_case("f")),
+    ))
+}
+
+const MULTISTATUS: &str = "multistatus xmlns=\"DAV:\"";
+
+fn told(xml: &mut Xml, path: &[u8], size: Option<u64>, (tag, modified): (&str, Timestamp)) {
+    let slash = if size.is_none() && !path.is_empty() { "/" } else { "" };
+    xml.within("response", |xml| {
+        xml.element("href", &format!("/{}{slash}", url_path(path)));
+        xml.within("propstat", |xml| {
+            xml.within("prop", |xml| {
+                xml.element("displayname", &String::from_utf8_lossy(split(path).1));
+                xml.element("getlastmodified", &http_date(modified));
+                // Nothing else is known of when it was made.
+                xml.element("creationdate", &date_time(modified));
+                match size {
+                    None => xml.within("resourcetype", |xml| xml.element("collection", "")),
+                    Some(size) => {
+                        xml.element("resourcetype", "");
+                        xml.element("getcontentlength", &size.to_string());
+                        xml.element("getcontenttype", "application/octet-stream");
+                        xml.element("getetag", tag);
+                    }
+                }
+            });
+            xml.element("status", "HTTP/1.1 200 OK");
+        });
+    });
+}
+
+fn document(status: StatusCode, xml: Xml) -> Response {
+    let mut response = (status, Body::from(xml.finish())).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml; charset=utf-8"));
+    response
+}

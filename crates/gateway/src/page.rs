@@ -1,0 +1,222 @@
+//! A directory as an answer: a page for people, JSON for programs.
+
+use std::fmt::Write as _;
+use std::sync::OnceLock;
+
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue};
+use axum::response::{IntoResponse, Response};
+use data_encoding::BASE64;
+use quick_xml::escape::escape;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+use tidegate_control::ByteCount;
+use tidegate_transfer::endpoint::access::url_path;
+use tidegate_transfer::path::split;
+
+use crate::tree::Item;
+use crate::validators::date_time;
+
+/// Most things on a page.
+pub const PAGE: usize = 10_000;
+
+const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
+h1{font-size:1.25rem;overflow-wrap:anywhere}table{width:100%;border-collapse:collapse}\
+th,td{text-align:left;padding:.25rem .5rem;border-bottom:1px solid #8884}\
+td:first-child{overflow-wrap:anywhere}\
+.n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\
+a{text-decoration:none}a:hover{text-decoration:underline}:root{color-scheme:light dark}";
+
+/// A part of a directory.
+#[derive(Debug)]
+pub struct Page<'p> {
+    /// The directory's path, without a slash at its end.
+    pub path: &'p [u8],
+    /// What of it is shown.
+    pub items: &'p [Item],
+    /// Whether there is more.
+    pub more: bool,
+    /// Whether the directory that contains it may be looked at.
+    pub has_parent: bool,
+    /// What its links carry along, so that they open: the token of the link by which the page was reached.
+    pub token: Option<&'p str>,
+}
+
+#[derive(Serialize)]
+struct Listing<'p> {
+    path: String,
+    entries: Vec<Entry<'p>>,
+    /// Where the rest is.
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Entry<'p> {
+    name: String,
+    /// The name, as it stands in a URL: exact whatever its bytes are.
+    href: String,
+    r#type: &'static str,
+    size: Option<u64>,
+    modified: String,
+    etag: &'p str,
+}
+
+/// The form in which a directory is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A page for people.
+    Html,
+    /// For programs.
+    Json,
+}
+
+/// The form that `headers` ask for.
+pub fn form(headers: &HeaderMap) -> Form {
+    let accepted = headers.get_all("accept").iter().filter_map(|value| value.to_str().ok());
+    let html = accepted.flat_map(|list| list.split(',')).any(|kind| kind.trim().starts_with("text/html"));
+    if html { Form::Html } else { Form::Json }
+}
+
+impl Page<'_> {
+    /// As an answer in `form`.
+    pub fn answer(&self, form: Form) -> Response {
+        match form {
+            Form::Json => axum::Json(self.listing()).into_response(),
+            Form::Html => {
+                let mut response = self.html().into_response();
+                let headers = response.headers_mut();
+                headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+                if let Ok(policy) = HeaderValue::from_str(policy()) {
+                    headers.insert(CONTENT_SECURITY_POLICY, policy);
+                }
+                response
+            }
+        }
+    }
+
+    /// A link from the page; its token comes first among what it carries.
+    fn link(&self, to: &str, query: &str) -> String {
+        let token = self.token.map(|token| format!("token={token}"));
+        let query: Vec<&str> =
+            token.as_deref().into_iter().chain((!query.is_empty()).then_some(query)).collect();
+        if query.is_empty() { to.to_owned() } else { format!("{to}?{}", query.join("&")) }
+    }
+
+    fn href(&self, item: &Item) -> String {
+        // With a dot, lest a name with a colon is taken for a scheme.
+        let end = if item.is_directory() { "/" } else { "" };
+        self.link(&format!("./{}{end}", url_path(&item.name)), "")
+    }
+
+    fn next(&self) -> Option<String> {
+        let last = self.items.last().filter(|_| self.more)?;
+        Some(self.link("./", &format!("after={}", url_path(&last.key()))))
+    }
+
+    fn listing(&self) -> Listing<'_> {
+        let entry = |item: &'_ Item| {
+            let r#type = if item.is_directory() { "directory" } else { "file" };
+            let name = String::from_utf8_lossy(&item.name).into_owned();
+            (name, self.href(item), r#type, item.size, date_time(item.version.modified))
+        };
+        let entries = self.items.iter().map(|item| {
+            let (name, href, r#type, size, modified) = entry(item);
+            Entry { name, href, r#type, size, modified, etag: &item.version.tag }
+        });
+        let path = format!("/{}", String::from_utf8_lossy(self.path));
+        Listing { path, entries: entries.collect(), next: self.next() }
+    }
+
+    fn html(&self) -> String {
+        let path = format!("/{}", String::from_utf8_lossy(self.path));
+        let path = escape(&path);
+        let title = String::from_utf8_lossy(split(self.path).1);
+        let title = if title.is_empty() { "/".into() } else { escape(&*title) };
+        let mut page = format!(
+            "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
+             <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"robots\" content=\"noindex\">\
+             <style>{STYLE}</style></head><body><h1>{path}</h1>\n<p>Download all of it: <a href=\"{}\">tar</a> \
+             or <a href=\"{}\">zip</a></p>\n<table><thead><tr><th>Name</th><th class=\"n\">Size</th>\
+             <th class=\"n\">Modified (UTC)</th></tr></thead><tbody>\n",
+            escape(self.link("./", "archive=tar")),
+            escape(self.link("./", "archive=zip")),
+        );
+        let mut row = |href: &str, name: &str, size: &str, exact: &str, modified: &str| {
+            let written = writeln!(
+                page,
+                "<tr><td><a href=\"{}\">{}</a></td><td class=\"n\"{exact}>{size}</td><td class=\"n\">{modified}</td></tr>",
+                escape(href),
+                escape(name),
+            );
+            written.expect("a string takes everything");
+        };
+        if self.has_parent {
+            row(&self.link("../", ""), "../", "", "", "");
+        }
+        for item in self.items {
+            let name = String::from_utf8_lossy(&item.name);
+            let end = if item.is_directory() { "/" } else { "" };
+            let size = item.size.map_or_else(String::new, |size| ByteCount(size).to_string());
+            let exact = item.size.map_or_else(String::new, |size| format!(" title=\"{size} bytes\""));
+            let modified = date_time(item.version.modified).replace('T', " ").replace('Z', "");
+            row(&self.href(item), &format!("{name}{end}"), &size, &exact, &modified);
+        }
+        page.push_str("</tbody></table>\n");
+        if let Some(next) = self.next() {
+            let _ = writeln!(page, "<p><a href=\"{}\">More</a></p>", escape(next));
+        }
+        if self.items.is_empty() {
+            page.push_str("<p>Nothing is here.</p>\n");
+        }
+        page.push_str("</body></html>\n");
+        page
+    }
+}
+
+/// What the page may do: show its own style, and nothing else.
+fn policy() -> &'static str {
+    static POLICY: OnceLock<String> = OnceLock::new();
+    POLICY.get_or_init(|| {
+        let style = BASE64.encode(&Sha256::digest(STYLE.as_bytes()));
+        format!(
+            "default-src 'none'; style-src 'sha256-{style}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_transfer::manifest::Timestamp;
+
+    use super::*;
+    use crate::validators::Validators;
+
+    #[test]
+    fn names_cannot_become_markup_or_lead_elsewhere() {
+        let item = |name: &[u8], size| {
+            let version = Validators { tag: "\"t\"".to_owned(), modified: Timestamp::default() };
+            Item { name: name.to_vec(), size, version, by_link: false }
+        };
+        let items =
+            [item(b"<script>\"'&", Some(3)), item(b"javascript:x", None), item(b"\xff?#", Some(2 << 20))];
+        let page = Page { path: b"a/<b>", items: &items, more: true, has_parent: true, token: Some("x.y") };
+        let html = page.html();
+        assert!(!html.contains("<script>") && !html.contains("<b>"), "{html}");
+        for wanted in [
+            "<a href=\"./%3Cscript%3E%22%27%26?token=x.y\">&lt;script&gt;",
+            "<a href=\"./javascript%3Ax/?token=x.y\">javascript:x/</a>",
+            "<a href=\"./%FF%3F%23?token=x.y\">\u{fffd}?#</a>",
+            "<a href=\"./?token=x.y&amp;after=%FF%3F%23\">More",
+            "<a href=\"../?token=x.y\">",
+            "./?token=x.y&amp;archive=zip",
+        ] {
+            assert!(html.contains(wanted), "{wanted} in {html}");
+        }
+        let json = serde_json::to_value(page.listing()).expect("JSON");
+        assert_eq!(json["entries"][1]["type"], "directory");
+        assert_eq!(
+            (&json["entries"][2]["href"], &json["entries"][2]["size"]),
+            (&"./%FF%3F%23?token=x.y".into(), &(2 << 20).into())
+        );
+    }
+}

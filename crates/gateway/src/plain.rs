@@ -1,0 +1,88 @@
+//! What curl and browsers ask: files, directories, archives of them.
+
+use axum::body::Body;
+use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tidegate_transfer::endpoint::access::{Access, Right, url_path};
+use tidegate_transfer::path::split;
+
+use crate::archive::{self, Format};
+use crate::content::{self, attachment};
+use crate::names::value;
+use crate::page::{PAGE, Page, form};
+use crate::refusal::{Answer, Refusal};
+use crate::tree::{self, Directory, Found};
+
+/// A request that reads.
+#[derive(Debug)]
+pub struct Reading<'r> {
+    /// GET or HEAD.
+    pub method: &'r Method,
+    /// Beneath the root.
+    pub path: &'r [u8],
+    /// The name that a page begins behind.
+    pub after: &'r [u8],
+    /// What is asked besides.
+    pub query: &'r [(String, String)],
+    /// Its headers.
+    pub headers: &'r HeaderMap,
+    /// The token of the link that is used.
+    pub link: Option<&'r str>,
+}
+
+/// The answer to a request of who may do what `access` says.
+pub fn answer(access: &Access, reading: &Reading<'_>) -> Answer {
+    match tree::open(access, reading.path)? {
+        Found::File(_) if reading.path.ends_with(b"/") => {
+            Err(Refusal::new(StatusCode::NOT_FOUND, "that is a file: leave the slash at the end out"))
+        }
+        Found::File(file) => {
+            let name = split(reading.path).1;
+            content::answer(reading.method, reading.headers, &file, name)
+        }
+        Found::Directory(_) if !reading.path.is_empty() && !reading.path.ends_with(b"/") => {
+            Ok(with_slash(reading))
+        }
+        Found::Directory(directory) => of_directory(access, &directory, reading),
+    }
+}
+
+/// The links of a page are relative to its directory, which ends with a slash.
+fn with_slash(reading: &Reading<'_>) -> Response {
+    let pairs = reading
+        .query
+        .iter()
+        .map(|(name, value)| format!("{}={}", url_path(name.as_bytes()), url_path(value.as_bytes())));
+    let query = pairs.collect::<Vec<_>>().join("&");
+    let mark = if query.is_empty() { "" } else { "?" };
+    // Only the last name: a proxy in front may serve this beneath another path.
+    let location = format!("./{}/{mark}{query}", url_path(split(reading.path).1));
+    let mut response = (StatusCode::MOVED_PERMANENTLY, Body::empty()).into_response();
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    response
+}
+
+fn of_directory(access: &Access, directory: &Directory, reading: &Reading<'_>) -> Answer {
+    if let Some(format) = value(reading.query, "archive") {
+        let format: Format = format.parse().map_err(Refusal::senseless)?;
+        let body = match *reading.method {
+            Method::HEAD => Body::empty(),
+            _ => archive::body(access, directory, format),
+        };
+        let mut response = body.into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(format.kind()));
+        if let Ok(name) = HeaderValue::from_str(&attachment(&archive::name(directory.path(), format))) {
+            headers.insert(CONTENT_DISPOSITION, name);
+        }
+        return Ok(response);
+    }
+    let (items, more) = directory.list(access, reading.after, PAGE)?;
+    let path = directory.path();
+    let has_parent = !path.is_empty() && access.check(split(path).0, Right::Read).is_ok();
+    let page = Page { path, items: &items, more, has_parent, token: reading.link };
+    Ok(page.answer(form(reading.headers)))
+}

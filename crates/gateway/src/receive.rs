@@ -1,0 +1,196 @@
+//! A request's body, taken in as it comes: taken apart, checked and written.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::body::{Body, Bytes};
+use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use tidegate_transfer::manifest::{MAX_SIZE, Timestamp};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+use tokio_stream::StreamExt;
+
+use crate::checksums::Checksums;
+use crate::chunked::Decoder;
+use crate::credentials::Shown;
+use crate::refusal::{Answer, Refusal};
+
+/// How long a client may send nothing.
+const SILENCE: Duration = Duration::from_secs(60);
+
+/// Bytes that are gathered before they are written.
+const GATHERED: usize = 256 << 10;
+
+/// Most bytes of a document.
+const MAX_DOCUMENT: usize = 1 << 20;
+
+/// What is known of a body before it comes.
+#[derive(Debug)]
+pub struct Expected {
+    /// Its size once it is taken apart, if that was said.
+    pub size: Option<u64>,
+    /// What vouches for it.
+    pub checksums: Checksums,
+    decoder: Option<Decoder>,
+}
+
+impl Expected {
+    /// What the request of `parts` says; without anything that vouches for the body it is refused unless `unverified` is
+    /// allowed.
+    pub fn read(parts: &Parts, shown: Shown, unverified: bool) -> Answer<Self> {
+        let headers = &parts.headers;
+        if headers.contains_key(CONTENT_RANGE) {
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, "a file is put whole, and not in ranges"));
+        }
+        let number = |text: &str| text.parse().ok().filter(|size| *size <= MAX_SIZE);
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let mut size = text(CONTENT_LENGTH.as_str()).and_then(number);
+        let signed = match shown {
+            Shown::Signature(signed) => Some(signed),
+            Shown::Header | Shown::Link(_) => None,
+        };
+        let payload = signed.as_ref().map(|signed| signed.payload.clone());
+        let streamed = payload.as_deref().and_then(|payload| payload.strip_prefix("STREAMING-"));
+        let checksums = Checksums::read(headers, payload.as_deref())?;
+        let mut is_vouched = checksums.are_told();
+        let decoder = match streamed {
+            Some("UNSIGNED-PAYLOAD-TRAILER") => Some(Decoder::new(None)),
+            Some("AWS4-HMAC-SHA256-PAYLOAD" | "AWS4-HMAC-SHA256-PAYLOAD-TRAILER") => {
+                is_vouched = true;
+                Some(Decoder::new(signed))
+            }
+            Some(_) => {
+                let why = "bodies are signed by AWS4-HMAC-SHA256, or not";
+                return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, why));
+            }
+            None if text(CONTENT_ENCODING.as_str()).is_some_and(|how| how.trim() != "identity") => {
+                let why = "a body is taken as it is: leave Content-Encoding out";
+                return Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+            }
+            None => None,
+        };
+        if decoder.is_some() {
+            size = text("x-amz-decoded-content-length").and_then(number);
+        }
+        if !is_vouched && !unverified {
+            let why = "nothing says what the body must be: send Content-MD5, Repr-Digest or x-amz-checksum-sha256 (`tidegate endpoint --allow-unverified-put` takes it as it comes)";
+            return Err(Refusal::new(StatusCode::BAD_REQUEST, why));
+        }
+        Ok(Self { size, checksums, decoder })
+    }
+}
+
+/// What a body is written to.
+pub trait Taker: Send + 'static {
+    /// Takes the next bytes.
+    fn take(&mut self, bytes: &[u8]) -> Answer<()>;
+}
+
+/// Gives `body` to `taker`, checks it, and answers with the taker and how many bytes there were.
+pub async fn receive<T: Taker>(body: Body, expected: Expected, taker: T) -> Answer<T> {
+    let Expected { size, checksums, mut decoder } = expected;
+    let mut stream = body.into_data_stream();
+    let mut state = (checksums, taker, 0_u64);
+    let mut is_over = false;
+    while !is_over {
+        let mut gathered: Vec<u8> = Vec::new();
+        while gathered.len() < GATHERED && !is_over {
+            let next = timeout(SILENCE, stream.next()).await;
+            let next: Option<Result<Bytes, axum::Error>> = next.map_err(|_| {
+                Refusal::new(StatusCode::REQUEST_TIMEOUT, "nothing of the body came for a minute")
+                    .called("RequestTimeout")
+            })?;
+            match next {
+                None => is_over = true,
+                Some(Err(_)) => return Err(broken()),
+                Some(Ok(bytes)) => match &mut decoder {
+                    None => gathered.extend_from_slice(&bytes),
+                    Some(decoder) => decoder.take(&bytes, &mut gathered)?,
+                },
+            }
+        }
+        let taken = spawn_blocking(move || {
+            let (checksums, taker, length) = &mut state;
+            checksums.update(&gathered);
+            *length += gathered.len() as u64;
+            let result = match size.is_some_and(|size| *length > size) {
+                true => Err(broken()),
+                false => taker.take(&gathered),
+            };
+            (state, result)
+        });
+        let (back, result) = taken.await.map_err(|_| broken())?;
+        result?;
+        state = back;
+    }
+    let (mut checksums, taker, length) = state;
+    if size.is_some_and(|size| size != length) {
+        return Err(broken());
+    }
+    if let Some(decoder) = decoder {
+        for (name, value) in decoder.finish()? {
+            checksums.hear(&name, &value);
+        }
+    }
+    checksums.check()?;
+    Ok(taker)
+}
+
+/// The document that a body is.
+pub async fn document(body: Body) -> Answer<String> {
+    let read = timeout(SILENCE, axum::body::to_bytes(body, MAX_DOCUMENT)).await;
+    let bytes = read
+        .map_err(|_| broken())?
+        .map_err(|_| Refusal::senseless("the document is too long or broke off"))?;
+    String::from_utf8(bytes.into())
+        .map_err(|_| Refusal::senseless("the document is no text").called("MalformedXML"))
+}
+
+fn broken() -> Refusal {
+    Refusal::senseless("the body is not as long as was said").called("IncompleteBody")
+}
+
+/// When the file was modified that is sent, as rclone and `tidegate put` say it; else now.
+pub fn modified(headers: &HeaderMap) -> Timestamp {
+    let said =
+        ["x-amz-meta-mtime", "x-oc-mtime"].into_iter().find_map(|name| headers.get(name)?.to_str().ok());
+    said.and_then(time).unwrap_or_else(|| {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp { seconds: now.as_secs() as i64, nanoseconds: now.subsec_nanos() }
+    })
+}
+
+/// The time that `seconds.fraction` is.
+fn time(text: &str) -> Option<Timestamp> {
+    let (seconds, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if !digits(seconds) || !digits(fraction) {
+        return None;
+    }
+    let nanoseconds = format!("{fraction:0<9}")[..9].parse().ok()?;
+    Some(Timestamp { seconds: seconds.parse().ok().filter(|seconds| *seconds < 1 << 40)?, nanoseconds })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_seconds_and_a_fraction() {
+        let at = |seconds, nanoseconds| Some(Timestamp { seconds, nanoseconds });
+        for (text, expected) in [
+            ("0", at(0, 0)),
+            ("1618235533.123456789", at(1_618_235_533, 123_456_789)),
+            ("1.5", at(1, 500_000_000)),
+            ("1.1234567899", at(1, 123_456_789)),
+            ("-1", None),
+            ("", None),
+            ("1.", None),
+            ("9999999999999999", None),
+            ("1e9", None),
+        ] {
+            assert_eq!(time(text), expected, "{text}");
+        }
+    }
+}

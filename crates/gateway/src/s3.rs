@@ -1,0 +1,161 @@
+//! What S3's clients ask: a bucket is a directory right beneath the root, a key a path beneath that.
+
+mod list;
+mod put;
+
+pub use put::change;
+
+use axum::body::Body;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, Method, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tidegate_transfer::endpoint::access::{Access, Right};
+
+use crate::content;
+use crate::names::value;
+use crate::refusal::{Answer, Refusal};
+use crate::tree::{self, Found};
+use crate::validators::date_time;
+use crate::xml::Xml;
+
+/// The namespace of S3's documents.
+const NAMESPACE: &str = "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"";
+
+/// Buckets that are listed.
+const MAX_BUCKETS: usize = 10_000;
+
+/// Parameters that ask for something else than an object or a list, which is not kept here.
+const UNKNOWN: [&str; 12] = [
+    "acl",
+    "cors",
+    "encryption",
+    "legal-hold",
+    "lifecycle",
+    "notification",
+    "policy",
+    "replication",
+    "retention",
+    "tagging",
+    "torrent",
+    "website",
+];
+
+/// A request that reads, of who may do what `access` says.
+pub fn answer(access: &Access, parts: &Parts, path: &[u8], query: &[(String, String)]) -> Answer {
+    if let Some(unknown) = UNKNOWN.iter().find(|name| value(query, name).is_some()) {
+        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, format!("no {unknown} is kept here")));
+    }
+    let (bucket, key) = split(path);
+    match (&parts.method, bucket, key) {
+        (_, b"", _) => buckets(access),
+        (method, bucket, b"") => {
+            let here = is_bucket(access, bucket);
+            if *method == Method::HEAD {
+                here?;
+                return Ok(StatusCode::OK.into_response());
+            }
+            of_bucket(access, bucket, query, here)
+        }
+        (method, _, key) => match tree::open(access, path)? {
+            Found::File(file) if !key.ends_with(b"/") => {
+                let name = tidegate_transfer::path::split(key).1;
+                let mut response = content::answer(method, &parts.headers, &file, name)?;
+                let modified = file.version.modified;
+                // The second of `Last-Modified` is not all: this is how rclone and s3fs keep the rest.
+                let exact = format!("{}.{:09}", modified.seconds, modified.nanoseconds);
+                if let (true, Ok(exact)) = (modified.seconds >= 0, HeaderValue::from_str(&exact)) {
+                    response.headers_mut().insert("x-amz-meta-mtime", exact);
+                }
+                Ok(response)
+            }
+            _ => Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such object")),
+        },
+    }
+}
+
+/// The bucket and the key that a path means.
+fn split(path: &[u8]) -> (&[u8], &[u8]) {
+    match path.iter().position(|&b| b == b'/') {
+        Some(slash) => (&path[..slash], &path[slash + 1..]),
+        None => (path, b""),
+    }
+}
+
+/// Whether there is such a bucket, and something in it that the token opens.
+fn is_bucket(access: &Access, bucket: &[u8]) -> Answer<()> {
+    let none = || Refusal::new(StatusCode::NOT_FOUND, "there is no such bucket").called("NoSuchBucket");
+    // Who may use a part of it may know that it is there.
+    let opened = if split(access.path()).0 == bucket { access.path() } else { bucket };
+    match tree::open(access, opened) {
+        Ok(Found::Directory(_)) => Ok(()),
+        Ok(Found::File(_)) if opened != bucket => Ok(()),
+        Ok(Found::File(_)) => Err(none()),
+        Err(error) => {
+            let refusal = Refusal::from(error);
+            Err(if refusal.status == StatusCode::NOT_FOUND { none() } else { refusal })
+        }
+    }
+}
+
+fn document(name: &str, inner: impl FnOnce(&mut Xml)) -> Response {
+    let mut xml = Xml::new();
+    xml.within(&format!("{name} {NAMESPACE}"), inner);
+    let mut response = Body::from(xml.finish()).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
+    response
+}
+
+fn buckets(access: &Access) -> Answer {
+    let names: Vec<(String, String)> = match (access.path(), access.check(access.path(), Right::Read)) {
+        (_, Err(error)) => return Err(error.into()),
+        (b"", Ok(())) => {
+            let Found::Directory(root) = tree::open(access, b"")? else {
+                return Err(Refusal::new(StatusCode::NOT_FOUND, "nothing is here"));
+            };
+            let (items, _) = root.list(access, b"", MAX_BUCKETS)?;
+            let directories = items.into_iter().filter(tree::Item::is_directory);
+            directories
+                .filter_map(|item| {
+                    Some((String::from_utf8(item.name).ok()?, date_time(item.version.modified)))
+                })
+                .collect()
+        }
+        (path, Ok(())) => {
+            let name = String::from_utf8_lossy(split(path).0).into_owned();
+            vec![(name, date_time(tidegate_transfer::manifest::Timestamp::default()))]
+        }
+    };
+    Ok(document("ListAllMyBucketsResult", |xml| {
+        xml.within("Owner", |xml| xml.element("ID", "tidegate"));
+        xml.within("Buckets", |xml| {
+            for (name, created) in &names {
+                xml.within("Bucket", |xml| {
+                    xml.element("Name", name);
+                    xml.element("CreationDate", created);
+                });
+            }
+        });
+    }))
+}
+
+fn of_bucket(access: &Access, bucket: &[u8], query: &[(String, String)], here: Answer<()>) -> Answer {
+    if value(query, "location").is_some() {
+        here?;
+        return Ok(document("LocationConstraint", |_| {}));
+    }
+    if value(query, "versioning").is_some() {
+        here?;
+        return Ok(document("VersioningConfiguration", |_| {}));
+    }
+    if value(query, "uploads").is_some() || value(query, "versions").is_some() {
+        return Err(Refusal::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "neither uploads nor versions are listed here",
+        ));
+    }
+    here?;
+    let asked = list::ListQuery::read(query)?;
+    let listed = list::list(access, bucket, &asked)?;
+    Ok(document("ListBucketResult", |xml| list::write(xml, bucket, &asked, &listed)))
+}

@@ -1,0 +1,204 @@
+//! The server: who asks, in which dialect, and what every answer has.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use tidegate_http::listener::{Listener, Peer, TlsFiles, is_open};
+use tidegate_transfer::endpoint::Endpoint;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::text::show;
+
+use crate::change::{Removed, make_directory, remove, rename};
+use crate::credentials::{Asker, Shown, asker, is_s3, refuse_other_sites};
+use crate::multipart::Uploads;
+use crate::plain::{self, Reading};
+use crate::put::put;
+use crate::refusal::Answer;
+use crate::served::{Asked, Served, blocking};
+use crate::upload::Parents;
+use crate::{dav, names, s3};
+
+/// Most connections at once.
+const CONNECTIONS: usize = 1024;
+
+/// The methods that are answered.
+const METHODS: &str = "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, MOVE";
+
+/// How an endpoint is reached over HTTP.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where to listen.
+    pub listen: SocketAddr,
+    /// With which certificate; none on a loopback address alone.
+    pub tls: Option<TlsFiles>,
+    /// Whether files may be put that nothing vouches for.
+    pub unverified: bool,
+}
+
+/// A server that listens and does not answer yet.
+#[derive(Debug)]
+pub struct Gateway {
+    listener: Listener,
+    endpoint: Arc<Endpoint>,
+    unverified: bool,
+}
+
+impl Gateway {
+    /// Listens; needs a runtime.
+    pub fn bind(endpoint: Arc<Endpoint>, config: &Config) -> Result<Self> {
+        if config.tls.is_none() && is_open(config.listen) {
+            let why = format!(
+                "{} can be reached from other hosts, and tokens could be read on the way: give --https with a certificate, or a loopback address for a proxy that encrypts",
+                config.listen
+            );
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        let listener = Listener::bind(config.listen, config.tls.as_ref()).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::AddrInUse => ErrorKind::Busy,
+                std::io::ErrorKind::InvalidInput => ErrorKind::Usage,
+                _ => ErrorKind::Io,
+            };
+            Error::new(kind, error.to_string())
+        })?;
+        Ok(Self { listener: listener.at_most(CONNECTIONS), endpoint, unverified: config.unverified })
+    }
+
+    /// Where it can be reached from this host.
+    pub fn url(&self) -> String {
+        self.listener.url()
+    }
+
+    /// The port it listens on.
+    pub fn port(&self) -> u16 {
+        self.listener.address().port()
+    }
+
+    /// Answers until `stop`, and ends what is being answered.
+    pub async fn serve(self, stop: impl Future<Output = ()>) {
+        let Self { listener, endpoint, unverified } = self;
+        let served = Served { endpoint, unverified, uploads: Uploads::default() };
+        listener.serve(Router::new().fallback(handle).with_state(Arc::new(served)), stop).await;
+    }
+}
+
+async fn handle(State(served): State<Arc<Served>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
+    let path = parts.uri.path().to_owned();
+    // Not its query: a link's token stands there.
+    let said = format!("{} {}", parts.method, show(path.as_bytes()));
+    let query = names::query(parts.uri.query().unwrap_or_default());
+    let by_s3 = is_s3(&parts, &query);
+    let (who, answered) = answer(&served, parts, query, body).await;
+    let mut response = answered.unwrap_or_else(|refusal| match by_s3 {
+        true => refusal.into_s3(&path),
+        false => refusal.into_response(),
+    });
+    let who = who.map_or_else(|| "no token".to_owned(), |name| format!("token {name}"));
+    let peer = peer.map_or_else(|| "a client".to_owned(), |peer| peer.to_string());
+    tracing::info!("{peer} ({who}): {said}: {}", response.status().as_u16());
+    harden(&mut response);
+    response
+}
+
+/// What a request gets, and what the token is called that it came with.
+async fn answer(
+    served: &Arc<Served>,
+    parts: Parts,
+    query: Vec<(String, String)>,
+    body: Body,
+) -> (Option<String>, Answer) {
+    let endpoint = Arc::clone(&served.endpoint);
+    let admitted = blocking(move || {
+        let asker = asker(&endpoint, &parts, &query)?;
+        Ok((parts, query, asker))
+    });
+    let (parts, query, asker) = match admitted.await {
+        Ok(admitted) => admitted,
+        Err(refusal) => return (None, Err(refusal)),
+    };
+    let who = Some(asker.access.name().to_owned());
+    let asked = match names::path(parts.uri.path()) {
+        Ok(path) => Asked { parts, path, query },
+        Err(refusal) => return (who, Err(refusal)),
+    };
+    let answered = match asked.parts.method.as_str() {
+        "GET" | "HEAD" | "OPTIONS" | "PROPFIND" => blocking(move || read(&asked, &asker)).await,
+        _ => change(served, asked, asker, body).await,
+    };
+    (who, answered)
+}
+
+fn read(asked: &Asked, asker: &Asker) -> Answer {
+    let (Asked { parts, path, query }, Asker { access, by }) = (asked, asker);
+    let link = match by {
+        Shown::Signature(_) => return s3::answer(access, parts, path, query),
+        Shown::Link(word) => Some(&word[..]),
+        Shown::Header => None,
+    };
+    match parts.method.as_str() {
+        "GET" | "HEAD" => {
+            let after = names::bytes(parts.uri.query().unwrap_or_default(), "after").unwrap_or_default();
+            let (method, headers) = (&parts.method, &parts.headers);
+            plain::answer(access, &Reading { method, path, after: &after, query, headers, link })
+        }
+        "PROPFIND" => dav::properties(access, path, &parts.headers),
+        _ => Ok(allowed(StatusCode::NO_CONTENT)),
+    }
+}
+
+async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
+    refuse_other_sites(&asked.parts)?;
+    if matches!(asker.by, Shown::Signature(_)) {
+        return s3::change(served, asked, asker, body).await;
+    }
+    let Asked { parts, path, .. } = &asked;
+    let (access, path) = (asker.access.clone(), path.clone());
+    match parts.method.as_str() {
+        "PUT" => {
+            let (replaces, version) = put(served, &asked, asker, body, Parents::Need).await?;
+            let status = if replaces { StatusCode::NO_CONTENT } else { StatusCode::CREATED };
+            let mut response = status.into_response();
+            if let Some(version) = version {
+                version.write(response.headers_mut());
+            }
+            Ok(response)
+        }
+        "MKCOL" => blocking(move || make_directory(&access, &path)).await,
+        "DELETE" => blocking(move || remove(&access, &path, Removed::Any)).await,
+        "MOVE" => {
+            let (to, overwrite) = dav::destination(&parts.headers)?;
+            blocking(move || rename(&access, &path, &to, overwrite)).await
+        }
+        _ => Ok(allowed(StatusCode::METHOD_NOT_ALLOWED)),
+    }
+}
+
+fn allowed(status: StatusCode) -> Response {
+    let mut response = status.into_response();
+    let headers = response.headers_mut();
+    headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+    headers.insert("dav", HeaderValue::from_static("1"));
+    response
+}
+
+/// Headers that keep a browser from guessing, framing, keeping and telling.
+fn harden(response: &mut Response) {
+    let headers = response.headers_mut();
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert("cross-origin-resource-policy", HeaderValue::from_static("same-origin"));
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("sandbox; default-src 'none'"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+}

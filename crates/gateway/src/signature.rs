@@ -1,0 +1,356 @@
+//! Requests signed as AWS has it (Signature Version 4), by a header or in a URL that was signed before.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use axum::http::header::{AUTHORIZATION, HOST};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
+use data_encoding::HEXLOWER;
+use hmac::{Hmac, KeyInit, Mac};
+use percent_encoding::percent_decode_str;
+use sha2::{Digest as _, Sha256};
+use tidegate_transfer::endpoint::access::url_path;
+
+use crate::names::value;
+use crate::refusal::{Answer, Refusal};
+
+/// How requests are signed.
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// The parameter that a signed URL has.
+pub const PARAMETER: &str = "X-Amz-Signature";
+
+/// How far clocks may be apart.
+const SKEW: Duration = Duration::from_secs(15 * 60);
+
+/// How long a signed URL holds at most.
+const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Whether an `Authorization` header has a signature.
+pub fn is_signed(header: &str) -> bool {
+    header.starts_with(ALGORITHM)
+}
+
+/// What a request says of its signature, not checked.
+#[derive(Debug)]
+pub struct Claimed {
+    id: String,
+    scope: Scope,
+    signature: String,
+    canonical: String,
+    payload: String,
+}
+
+/// When and for what a key holds.
+#[derive(Clone, Debug)]
+struct Scope {
+    time: String,
+    day: String,
+    region: String,
+    service: String,
+}
+
+/// A signature that holds, and what it says of the body.
+#[derive(Debug)]
+pub struct Signed {
+    /// What the request says of its body: its SHA-256, or a word for how it is vouched for.
+    pub payload: String,
+    key: Vec<u8>,
+    scope: Scope,
+    signature: String,
+}
+
+/// Reads what the request of `parts` says, and checks all but the signature.
+pub fn read(parts: &Parts, query: &[(String, String)], now: SystemTime) -> Answer<Claimed> {
+    let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+    let header = header.filter(|header| is_signed(header));
+    let malformed =
+        || Refusal::senseless("the signature cannot be read").called("AuthorizationHeaderMalformed");
+    let field = |name: &str| match header {
+        Some(header) => header[ALGORITHM.len()..]
+            .split(',')
+            .filter_map(|field| field.trim().split_once('='))
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.to_owned()),
+        None => value(query, &format!("X-Amz-{name}")).map(str::to_owned),
+    };
+    let (credential, signed) =
+        (field("Credential").ok_or_else(malformed)?, field("SignedHeaders").ok_or_else(malformed)?);
+    let signature = field("Signature").ok_or_else(malformed)?;
+    let [id, day, region, service, "aws4_request"] = credential.split('/').collect::<Vec<_>>()[..] else {
+        return Err(malformed());
+    };
+    let time = match header {
+        Some(_) => text(&parts.headers, "x-amz-date").map(str::to_owned),
+        None => value(query, "X-Amz-Date").map(str::to_owned),
+    };
+    let time = time.ok_or_else(malformed)?;
+    let began = instant(&time).filter(|_| time.starts_with(day)).ok_or_else(malformed)?;
+    let early = began.duration_since(now).is_ok_and(|ahead| ahead > SKEW);
+    let age = now.duration_since(began).unwrap_or_default();
+    let lifetime = match header {
+        Some(_) => SKEW,
+        None => {
+            let seconds =
+                value(query, "X-Amz-Expires").and_then(|text| text.parse().ok()).ok_or_else(malformed)?;
+            let lifetime = Duration::from_secs(seconds);
+            if lifetime > LONGEST {
+                return Err(Refusal::senseless("a signed URL holds seven days at most"));
+            }
+            lifetime
+        }
+    };
+    if early || (header.is_some() && age > lifetime) {
+        let why = "the request was signed at another time than now: set the clock";
+        return Err(Refusal::new(StatusCode::FORBIDDEN, why).called("RequestTimeTooSkewed"));
+    }
+    if age > lifetime {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "the signed URL has expired"));
+    }
+    let payload = match header {
+        Some(_) => text(&parts.headers, "x-amz-content-sha256").ok_or_else(malformed)?,
+        None => "UNSIGNED-PAYLOAD",
+    };
+    if !signed.split(';').any(|name| name == "host") {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "the host is not signed"));
+    }
+    let scope = Scope { time, day: day.to_owned(), region: region.to_owned(), service: service.to_owned() };
+    let canonical = canonical(parts, query, &signed, payload).ok_or_else(malformed)?;
+    Ok(Claimed { id: id.to_owned(), scope, signature, canonical, payload: payload.to_owned() })
+}
+
+/// The form of a request that is signed.
+fn canonical(parts: &Parts, query: &[(String, String)], signed: &str, payload: &str) -> Option<String> {
+    let path: Vec<u8> = percent_decode_str(parts.uri.path()).collect();
+    let mut pairs: Vec<(String, String)> = query
+        .iter()
+        .filter(|(name, _)| name != PARAMETER)
+        .map(|(name, value)| (encoded(name), encoded(value)))
+        .collect();
+    pairs.sort_unstable();
+    let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let mut headers = String::new();
+    for name in signed.split(';') {
+        let values = parts.headers.get_all(name).iter().map(|value| value.to_str().ok());
+        let mut values = values
+            .map(|value| Some(value?.split_whitespace().collect::<Vec<_>>().join(" ")))
+            .collect::<Option<Vec<_>>>()?;
+        if values.is_empty() && name == HOST.as_str() {
+            values.push(parts.uri.host()?.to_owned());
+        }
+        headers.push_str(&format!("{name}:{}\n", values.join(",")));
+    }
+    Some(format!(
+        "{}\n{}\n{}\n{headers}\n{signed}\n{payload}",
+        parts.method,
+        url_path(&path),
+        pairs.join("&")
+    ))
+}
+
+/// A parameter's name or value as it is signed: with its slashes encoded, too.
+fn encoded(text: &str) -> String {
+    url_path(text.as_bytes()).replace('/', "%2F")
+}
+
+fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
+}
+
+/// The time that `20260102T030405Z` is.
+fn instant(text: &str) -> Option<SystemTime> {
+    let time = jiff::civil::DateTime::strptime("%Y%m%dT%H%M%SZ", text).ok()?;
+    let second = time.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_second();
+    UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(second).ok()?))
+}
+
+impl Claimed {
+    /// The key pair's public half.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The signature, if it was made with `secret`.
+    pub fn check(self, secret: &str) -> Answer<Signed> {
+        let Self { scope, signature, canonical, payload, .. } = self;
+        let mut key = format!("AWS4{secret}").into_bytes();
+        for part in [&scope.day[..], &scope.region, &scope.service, "aws4_request"] {
+            key = mac(&key, part.as_bytes()).finalize().into_bytes().to_vec();
+        }
+        let wanted = scope.to_sign(ALGORITHM, &hash(canonical.as_bytes()));
+        if !is_mac(&key, &wanted, &signature) {
+            let why = "the signature does not match: check the key pair, and that nothing on the way changes paths or headers";
+            return Err(Refusal::new(StatusCode::FORBIDDEN, why).called("SignatureDoesNotMatch"));
+        }
+        Ok(Signed { payload, key, scope, signature })
+    }
+}
+
+impl Scope {
+    fn to_sign(&self, algorithm: &str, rest: &str) -> String {
+        let Self { time, day, region, service } = self;
+        format!("{algorithm}\n{time}\n{day}/{region}/{service}/aws4_request\n{rest}")
+    }
+}
+
+impl Signed {
+    /// Checks the signature of a body's next chunk, of which this is the SHA-256; it depends on all before it.
+    pub fn check_chunk(&mut self, sum: &[u8], signature: &str) -> bool {
+        let rest = format!("{}\n{}\n{}", self.signature, hash(b""), HEXLOWER.encode(sum));
+        let holds = is_mac(&self.key, &self.scope.to_sign("AWS4-HMAC-SHA256-PAYLOAD", &rest), signature);
+        self.signature = signature.to_owned();
+        holds
+    }
+}
+
+fn hash(bytes: &[u8]) -> String {
+    HEXLOWER.encode(&Sha256::digest(bytes))
+}
+
+fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("keys of any length do");
+    mac.update(text);
+    mac
+}
+
+/// Compares in constant time.
+fn is_mac(key: &[u8], text: &str, signature: &str) -> bool {
+    let Ok(signature) = HEXLOWER.decode(signature.as_bytes()) else { return false };
+    mac(key, text.as_bytes()).verify_slice(&signature).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::names::query;
+
+    const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+
+    fn parts(method: &str, uri: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = axum::http::Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).expect("a request").into_parts().0
+    }
+
+    fn checked(parts: &Parts, now: &str) -> Answer<Signed> {
+        let query = query(parts.uri.query().unwrap_or_default());
+        read(parts, &query, instant(now).expect("a time"))?.check(SECRET)
+    }
+
+    /// The examples in AWS' page on signing by the `Authorization` header.
+    #[test]
+    fn known_requests_are_let_in() {
+        let empty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+        let credential = "Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request";
+        let host = ("host", "examplebucket.s3.amazonaws.com");
+        let with = |uri: &str, signature: &str, more: &[(&'static str, &'static str)]| {
+            let names: Vec<&str> = ["host"]
+                .into_iter()
+                .chain(more.iter().map(|(name, _)| *name))
+                .chain(["x-amz-content-sha256", "x-amz-date"])
+                .collect();
+            let value =
+                format!("{ALGORITHM} {credential},SignedHeaders={},Signature={signature}", names.join(";"));
+            let mut headers = vec![
+                host,
+                ("authorization", &value),
+                ("x-amz-date", "20130524T000000Z"),
+                ("x-amz-content-sha256", empty),
+            ];
+            headers.extend(more);
+            parts("GET", uri, &headers)
+        };
+        let get = "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41";
+        let get = with("/test.txt", get, &[("range", "bytes=0-9")]);
+        let list = "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7";
+        let list = with("/?max-keys=2&prefix=J", list, &[]);
+        for request in [&get, &list] {
+            checked(request, "20130524T001459Z").expect("let in");
+            let late = checked(request, "20130524T001501Z").expect_err("late");
+            assert_eq!(late.code, "RequestTimeTooSkewed");
+        }
+        let other = with("/test.txt", &"0".repeat(64), &[("range", "bytes=0-9")]);
+        assert_eq!(checked(&other, "20130524T000000Z").expect_err("forged").code, "SignatureDoesNotMatch");
+    }
+
+    /// The example in AWS' page on signed uploads in chunks.
+    #[test]
+    fn chunks_are_signed_one_after_the_other() {
+        let value = format!(
+            "{ALGORITHM} Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,SignedHeaders=content-encoding;content-length;host;x-amz-content-sha256;x-amz-date;x-amz-decoded-content-length;x-amz-storage-class,Signature=4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9"
+        );
+        let request = parts(
+            "PUT",
+            "/examplebucket/chunkObject.txt",
+            &[
+                ("host", "s3.amazonaws.com"),
+                ("x-amz-date", "20130524T000000Z"),
+                ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
+                ("authorization", &value),
+                ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"),
+                ("content-encoding", "aws-chunked"),
+                ("x-amz-decoded-content-length", "66560"),
+                ("content-length", "66824"),
+            ],
+        );
+        let mut signed = checked(&request, "20130524T000000Z").expect("let in");
+        let chunks = [
+            (65536, "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648"),
+            (1024, "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497"),
+            (0, "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9"),
+        ];
+        for (length, signature) in chunks {
+            assert!(signed.check_chunk(&Sha256::digest(vec![b'a'; length]), signature), "{length}");
+        }
+        assert!(!signed.check_chunk(&Sha256::digest(b"a"), chunks[2].1));
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_said_of_a_signature_lets_nobody_in(words in "[A-Za-z0-9/=&,;% -]{0,60}", date in "[0-9TZ]{0,20}") {
+            let fields = format!("{ALGORITHM} Credential={words},SignedHeaders={words};host,Signature={words}");
+            let headers = [("host", "h"), ("x-amz-date", &date[..]), ("x-amz-content-sha256", "x"), ("authorization", &fields)];
+            prop_assert!(checked(&parts("GET", "/", &headers), "20130524T000000Z").is_err());
+        }
+    }
+
+    #[test]
+    fn signed_urls_hold_as_long_as_they_say_and_for_what_was_signed() {
+        let url = rusty_s3::signing::sign(
+            &"2026-01-02T03:04:05Z".parse().expect("a time"),
+            rusty_s3::Method::Get,
+            url::Url::parse("https://h.example:1/b/a%20b%2Bc").expect("a URL"),
+            "ID",
+            SECRET,
+            None,
+            "auto",
+            60,
+            [("prefix", "a/b c")].into_iter(),
+            std::iter::empty(),
+        );
+        let uri = url.as_str().replace("https://h.example:1", "");
+        let ask = |uri: &str, method: &str, now: &str| {
+            checked(&parts(method, uri, &[("host", "h.example:1")]), now)
+        };
+        ask(&uri, "GET", "20260102T030505Z").expect("let in");
+        ask(&uri, "GET", "20260102T030506Z").expect_err("over");
+        ask(&uri, "GET", "20260102T020000Z").expect_err("not begun");
+        ask(&uri, "PUT", "20260102T030405Z").expect_err("another method");
+        for (from, to) in
+            [("prefix=a", "prefix=b"), ("/b/", "/c/"), ("Expires=60", "Expires=61"), ("%2Fauto", "%2Fautx")]
+        {
+            ask(&uri.replace(from, to), "GET", "20260102T030405Z").expect_err(to);
+        }
+        for bad in [
+            "X-Amz-Signature=",
+            "X-Amz-Signature=zz&X-Amz-Credential=a/b",
+            "X-Amz-Signature=&X-Amz-Credential=////&X-Amz-SignedHeaders=&X-Amz-Date=x",
+        ] {
+            ask(&format!("/?{bad}"), "GET", "20260102T030405Z").expect_err(bad);
+        }
+    }
+}

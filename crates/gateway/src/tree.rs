@@ -1,0 +1,228 @@
+//! What is served: files and directories beneath the root, as far as a token opens them.
+
+use std::collections::BinaryHeap;
+use std::io;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use data_encoding::HEXLOWER;
+use rustix::io::Errno;
+use tidegate_transfer::endpoint::access::{Access, Right};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::manifest::{BLOCK, Timestamp};
+use tidegate_transfer::path::{inside, is_reserved};
+use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat, read_at};
+use tidegate_transfer::sys::identity::{fingerprint, identity, with_ancestors};
+
+use crate::validators::Validators;
+
+/// What a path leads to.
+#[derive(Debug)]
+pub enum Found {
+    /// A regular file.
+    File(File),
+    /// A directory.
+    Directory(Directory),
+}
+
+/// An open file.
+#[derive(Clone, Debug)]
+pub struct File {
+    fd: Arc<OwnedFd>,
+    /// Its size when it was opened.
+    pub size: u64,
+    /// Which version that was.
+    pub version: Validators,
+    /// Its permission bits.
+    pub mode: u32,
+}
+
+/// An open directory.
+#[derive(Debug)]
+pub struct Directory {
+    root: Root,
+    path: Vec<u8>,
+    /// When something was put there or removed last.
+    pub modified: Timestamp,
+}
+
+/// Something in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Item {
+    /// What it is called there.
+    pub name: Vec<u8>,
+    /// Its size; `None` for a directory.
+    pub size: Option<u64>,
+    /// Which version is there.
+    pub version: Validators,
+    /// Whether a link leads there. Whole trees are taken without the directories that links lead to, which may be those
+    /// that contain them.
+    pub by_link: bool,
+}
+
+impl Item {
+    /// Whether it is a directory.
+    pub fn is_directory(&self) -> bool {
+        self.size.is_none()
+    }
+
+    /// What it is ordered by, so that whole trees come in the order of their paths' bytes: a directory's name has a slash
+    /// behind it.
+    pub fn key(&self) -> Vec<u8> {
+        key(&self.name, self.is_directory())
+    }
+}
+
+fn key(name: &[u8], is_directory: bool) -> Vec<u8> {
+    [name, if is_directory { b"/" } else { b"" }].concat()
+}
+
+/// Opens what is at `path` for reading.
+pub fn open(access: &Access, path: &[u8]) -> Result<Found> {
+    let reached = access.reach(path, Right::Read)?;
+    let failed = |error| match error {
+        Errno::NOTDIR => Error::io("open", path, Errno::NOENT),
+        error => Error::io("open", path, error),
+    };
+    let rest = reached.rest.strip_suffix(b"/").unwrap_or(&reached.rest);
+    // A FIFO is opened without waiting for its other end, and refused.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let fd = match rest {
+        b"" => reached.base.open_beneath(b".", flags, Mode::empty()),
+        rest => reached.base.open_beneath(rest, flags, Mode::empty()),
+    };
+    let fd = fd.map_err(failed)?;
+    let stat = fstat(&fd).map_err(failed)?;
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::Directory => {
+            let root = Root::from(fd);
+            Ok(Found::Directory(Directory { root, path: path.to_vec(), modified: modified(&stat) }))
+        }
+        FileType::RegularFile => {
+            let (size, version, mode) = (stat.st_size as u64, version(&stat), stat.st_mode & 0o777);
+            Ok(Found::File(File { fd: Arc::new(fd), size, version, mode }))
+        }
+        _ => Err(Error::new(ErrorKind::Denied, "it is neither a file nor a directory")),
+    }
+}
+
+fn modified(stat: &Stat) -> Timestamp {
+    Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
+}
+
+/// The tag is shorter than an MD5, for which clients would take it.
+fn version(stat: &Stat) -> Validators {
+    let tag = format!("\"{}\"", HEXLOWER.encode(&fingerprint(stat)[..12]));
+    Validators { tag, modified: modified(stat) }
+}
+
+impl File {
+    /// What `range` holds, piece by piece; an error once the file is another version.
+    pub fn pieces(&self, range: Range<u64>) -> FilePieces {
+        FilePieces { file: Some(self.clone()), range }
+    }
+}
+
+/// FilePieces of a file.
+#[derive(Debug)]
+pub struct FilePieces {
+    file: Option<File>,
+    range: Range<u64>,
+}
+
+impl FilePieces {
+    /// Those of nothing.
+    pub fn none() -> Self {
+        Self { file: None, range: 0..0 }
+    }
+}
+
+impl Iterator for FilePieces {
+    type Item = io::Result<Bytes>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let file = self.file.as_ref().filter(|_| !self.range.is_empty())?;
+        let mut piece = vec![0; (self.range.end - self.range.start).min(BLOCK) as usize];
+        let read = read_at(&*file.fd, &mut piece, self.range.start);
+        self.range.start += piece.len() as u64;
+        // Looked at behind the bytes: what changed them shows by then.
+        Some(match (read, fstat(&*file.fd)) {
+            (Err(error), _) | (_, Err(error)) => Err(error.into()),
+            (Ok(read), Ok(stat)) if read == piece.len() && version(&stat).tag == file.version.tag => {
+                Ok(piece.into())
+            }
+            _ => Err(io::Error::other("the file changed while it was sent")),
+        })
+    }
+}
+
+impl Directory {
+    /// Its path beneath the root, without a slash at its end.
+    pub fn path(&self) -> &[u8] {
+        self.path.strip_suffix(b"/").unwrap_or(&self.path)
+    }
+
+    /// The first things in it behind `after`, in the order of their [keys](Item::key), at most so many; and whether there
+    /// are more.
+    pub fn list(&self, access: &Access, after: &[u8], most: usize) -> Result<(Vec<Item>, bool)> {
+        let failed = |error| Error::io("list", self.path(), error);
+        let mut first: BinaryHeap<(Vec<u8>, usize)> = BinaryHeap::new();
+        let mut more = false;
+        for entry in Dir::read_from(&self.root).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let name = entry.file_name().to_bytes();
+            if matches!(name, b"." | b"..") || is_reserved(name) {
+                continue;
+            }
+            let is_directory = match entry.file_type() {
+                FileType::Directory => true,
+                FileType::RegularFile => false,
+                FileType::Symlink | FileType::Unknown => match self.item(access, name) {
+                    Some(item) => item.is_directory(),
+                    None => continue,
+                },
+                _ => continue,
+            };
+            let key = key(name, is_directory);
+            if &key[..] <= after {
+                continue;
+            }
+            first.push((key, name.len()));
+            if first.len() > most {
+                first.pop();
+                more = true;
+            }
+        }
+        // What vanished meanwhile is left out.
+        let first = first.into_sorted_vec();
+        let items = first.iter().filter_map(|(key, length)| self.item(access, &key[..*length])).collect();
+        Ok((items, more))
+    }
+
+    /// What is called `name`; `None` for what is not served.
+    fn item(&self, access: &Access, name: &[u8]) -> Option<Item> {
+        let mut stat = self.root.stat(name).ok()?;
+        let by_link = FileType::from_raw_mode(stat.st_mode).is_symlink();
+        if by_link {
+            let reached = access.reach(&inside(self.path(), name), Right::Read).ok()?;
+            let opened = match &reached.rest[..] {
+                b"" => reached.base.dir(b"").and_then(fstat),
+                rest => reached.base.open_beneath(rest, OFlags::PATH, Mode::empty()).and_then(fstat),
+            };
+            stat = opened.ok()?;
+            // A link to what contains it would make a tree without end of it.
+            if with_ancestors(&self.root).contains(&identity(&stat)) {
+                return None;
+            }
+        }
+        let size = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => Some(stat.st_size as u64),
+            FileType::Directory => None,
+            _ => return None,
+        };
+        Some(Item { name: name.to_vec(), size, version: version(&stat), by_link })
+    }
+}

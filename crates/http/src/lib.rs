@@ -1,0 +1,4 @@
+//! What every HTTP server here stands on: a socket that listens, TLS, and the limits that keep one client from costing the
+//! others. [`listener::Listener`] serves any router of axum.
+
+pub mod listener;
