@@ -12,6 +12,7 @@
 //! | an estimate | [`estimate::Estimator`], [`estimate::EstimateRequest`], [`estimate::Answer`] |
 //! | a job, and files of jobs | [`job::Request`], [`job::Job`], [`job::file::read`] |
 //! | jobs that outlive a crash | [`queue::Queue`] |
+//! | what many hosts move together | [`fleet::Fleet`] |
 //! | what moves a job's data, and which job runs when | [`mover::Mover`], [`scheduler::Scheduler`] |
 //! | all of it, over HTTP | [`api::Api`], [`server::run`] |
 //!
@@ -38,6 +39,8 @@ pub mod estimate;
 pub mod job;
 
 pub mod queue;
+
+pub mod fleet;
 
 mod event_log;
 
