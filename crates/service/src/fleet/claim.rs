@@ -197,7 +197,8 @@ impl Fleet {
                     let rows = sqlx::query(self.text(over)).bind(SWEPT).fetch_all(&mut **tx).await?;
                     for row in &rows {
                         let (lease, run): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-                        changed(&mut *tx, sqlx::query("DELETE FROM fleet_lease WHERE id = $1").bind(lease)).await?;
+                        changed(&mut *tx, sqlx::query("DELETE FROM fleet_lease WHERE id = $1").bind(lease))
+                            .await?;
                         self.give_back(tx, run, lease).await?;
                     }
                     Ok(Some(rows.len() as u64))
@@ -225,7 +226,8 @@ impl Fleet {
         for row in sqlx::query(rest).bind(lease).bind(most).fetch_all(&mut **tx).await? {
             let (id, files, names): (i64, i64, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             let why = format!("its lease ran out {MAX_TRIES} times: whoever tried it died or was cut off");
-            self.set_aside(tx, (run, id, lease), (files, &names), |_| ("connection".to_owned(), why.clone())).await?;
+            self.set_aside(tx, (run, id, lease), (files, &names), |_| ("connection".to_owned(), why.clone()))
+                .await?;
         }
         Ok(())
     }

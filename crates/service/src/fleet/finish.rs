@@ -44,7 +44,8 @@ impl Fleet {
             .change("end a lease", async |tx| {
                 let query = sqlx::query(self.text(over)).bind(number).bind(token.hash());
                 let Some(row) = query.fetch_optional(&mut **tx).await? else { return Ok(None) };
-                let (run, mover, took_ms): (i64, String, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+                let (run, mover, took_ms): (i64, String, i64) =
+                    (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
                 let mut done = Done::default();
                 for ending in &report.shards {
                     if !self.end_shard(tx, run, number, ending, &mut done).await? {
@@ -78,7 +79,8 @@ impl Fleet {
         let (files, bytes, tries): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
         let names: Vec<u8> = row.try_get(3)?;
         if ending.kept {
-            let keep = "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE id = $1 AND lease = $2";
+            let keep =
+                "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE id = $1 AND lease = $2";
             return Ok(changed(&mut *tx, sqlx::query(keep).bind(id).bind(lease)).await? == 1);
         }
         // A source that is one file has no names.
@@ -129,7 +131,8 @@ impl Fleet {
         let known: i64 = sqlx::query_scalar(known).bind(run).fetch_one(&mut **tx).await?;
         let add = "INSERT INTO fleet_failure (run, path, kind, message) VALUES ($1, $2, $3, $4)";
         let whole_source: [&[u8]; 1] = [b""];
-        let listed: Vec<&[u8]> = if names.is_empty() { whole_source.to_vec() } else { split(names).collect() };
+        let listed: Vec<&[u8]> =
+            if names.is_empty() { whole_source.to_vec() } else { split(names).collect() };
         for name in listed.into_iter().take(usize::try_from(MAX_FAILURES - known).unwrap_or(0)) {
             let (kind, message) = why(name);
             let query = sqlx::query(add).bind(run).bind(name.to_vec()).bind(kind).bind(message);

@@ -20,7 +20,10 @@ impl Fleet {
                      ON CONFLICT (job) DO NOTHING";
         let begun = self
             .change("begin a run", async |tx| {
-                let query = sqlx::query(self.text(begin)).bind(whole(job.get())).bind(token.hash()).bind(work.to_owned());
+                let query = sqlx::query(self.text(begin))
+                    .bind(whole(job.get()))
+                    .bind(token.hash())
+                    .bind(work.to_owned());
                 changed(&mut *tx, query).await.map(Some)
             })
             .await?;
@@ -73,12 +76,18 @@ impl Fleet {
             .await?;
         match listed {
             Some(()) => Ok(()),
-            None => Err(FleetError::Refused(format!("job {job} takes no more: it has ended, or all is listed"))),
+            None => {
+                Err(FleetError::Refused(format!("job {job} takes no more: it has ended, or all is listed")))
+            }
         }
     }
 
     /// Ends a run whose shards are all at their end.
-    pub(super) async fn end_if_done(&self, tx: &mut sqlx::AnyConnection, run: i64) -> Result<(), sqlx::Error> {
+    pub(super) async fn end_if_done(
+        &self,
+        tx: &mut sqlx::AnyConnection,
+        run: i64,
+    ) -> Result<(), sqlx::Error> {
         let end = "UPDATE fleet_run SET state = 'done' WHERE job = $1 AND state = 'running' AND ended_shards = shards";
         changed(tx, sqlx::query(end).bind(run)).await.map(drop)
     }
@@ -86,7 +95,8 @@ impl Fleet {
     /// Ends a run early: nothing more is given out, and no lease of it is renewed. What is under way is no longer taken.
     pub async fn cancel(&self, job: JobId) -> FleetResult<()> {
         let run = whole(job.get());
-        let stop = "UPDATE fleet_run SET state = 'cancelled' WHERE job = $1 AND state IN ('listing', 'running')";
+        let stop =
+            "UPDATE fleet_run SET state = 'cancelled' WHERE job = $1 AND state IN ('listing', 'running')";
         let drop_leases = "DELETE FROM fleet_lease WHERE run = $1";
         self.change("end a run", async |tx| {
             changed(&mut *tx, sqlx::query(stop).bind(run)).await?;
