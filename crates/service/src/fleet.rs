@@ -13,6 +13,8 @@ mod finish;
 mod list;
 mod standing;
 
+pub mod words;
+
 pub use budget::{Demand, divide};
 pub use claim::{Claimed, Seen, ShardLease, TERM};
 pub use finish::{Ending, Report};
@@ -164,30 +166,30 @@ impl Fleet {
         (drawn >> 1).cast_signed()
     }
 
-    /// Does `work` in one transaction. One that stood in another's way is done again.
-    async fn change<T>(
+    /// Does `work`, which is one transaction. One that stood in another's way is done again.
+    async fn change<T, W: Future<Output = Result<Option<T>, sqlx::Error>>>(
         &self,
         what: &str,
-        work: impl AsyncFn(&mut Transaction<'static, Any>) -> Result<Option<T>, sqlx::Error>,
+        work: impl Fn() -> W,
     ) -> FleetResult<Option<T>> {
         const AGAIN: u32 = 5;
         for attempt in 0.. {
-            let done = self.database.patiently(what, async {
-                let mut tx = self.database.begin().await?;
-                let done = work(&mut tx).await?;
-                match &done {
-                    Some(_) => tx.commit().await?,
-                    None => tx.rollback().await?,
-                }
-                Ok(done)
-            });
-            match done.await {
+            match self.database.patiently(what, work()).await {
                 Err(error) if error.is_conflict() && attempt < AGAIN => {}
                 done => return Ok(done?),
             }
         }
         unreachable!("the last attempt returns")
     }
+}
+
+/// Ends a transaction: what came to nothing leaves nothing.
+async fn settle<T>(tx: Transaction<'static, Any>, done: Option<T>) -> Result<Option<T>, sqlx::Error> {
+    match &done {
+        Some(_) => tx.commit().await?,
+        None => tx.rollback().await?,
+    }
+    Ok(done)
 }
 
 /// How many rows a statement changed.

@@ -14,6 +14,7 @@
 //! | jobs that outlive a crash | [`queue::Queue`] |
 //! | what many hosts move together | [`fleet::Fleet`] |
 //! | what moves a job's data, and which job runs when | [`mover::Mover`], [`scheduler::Scheduler`] |
+//! | a job that many hosts move, followed | [`spread::Spreading`] |
 //! | all of it, over HTTP | [`api::Api`], [`server::run`] |
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
@@ -47,6 +48,8 @@ mod event_log;
 mod output_file;
 
 pub mod mover;
+
+pub mod spread;
 
 pub mod scheduler;
 

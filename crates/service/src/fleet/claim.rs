@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::{Any, Row, Transaction};
 
 use super::packing::{ShardContent, cost};
-use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, whole};
+use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
 use crate::job::JobId;
 
 /// How long a lease holds without being renewed.
@@ -62,7 +62,10 @@ impl Fleet {
     /// Gives `mover` some shards of the run that `token` opens.
     pub async fn claim(&self, token: &MoverToken, mover: &str) -> FleetResult<Claimed> {
         let claimed = self
-            .change("claim shards", async |tx| {
+            .change("claim shards", || async {
+ let mut open = self.database.begin().await?;
+ let tx = &mut open;
+ let done: Result<_, sqlx::Error> = async {
                 let Some(found) = self.found(tx, token).await? else { return Ok(None) };
                 let Found { run, work, state, left, each } = found;
                 if !matches!(&state[..], "listing" | "running") {
@@ -87,7 +90,9 @@ impl Fleet {
                 }
                 let job = JobId::new(count(run)).ok_or(sqlx::Error::RowNotFound)?;
                 Ok(Some(Claimed::Lease(Box::new(ShardLease { token: count(lease), job, work, shards }))))
-            })
+            }.await;
+ settle(open, done?).await
+})
             .await?;
         claimed.ok_or(FleetError::NoRun)
     }
@@ -172,17 +177,23 @@ impl Fleet {
         let heard = "INSERT INTO fleet_mover (run, name, heard_ms, streams, throughput_bps) VALUES ($1, $2, {now}, $3, $4) \
                      ON CONFLICT (run, name) DO UPDATE SET heard_ms = excluded.heard_ms, streams = excluded.streams, \
                      throughput_bps = excluded.throughput_bps";
-        let renewed = self.change("renew a lease", async |tx| {
-            let row = sqlx::query(self.text(renew))
-                .bind(whole(lease))
-                .bind(token.hash())
-                .bind(milliseconds(TERM))
-                .fetch_optional(&mut **tx)
-                .await?;
-            let Some(row) = row else { return Ok(None) };
-            let (run, mover): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
-            let query = sqlx::query(self.text(heard)).bind(run).bind(mover).bind(i64::from(seen.streams));
-            changed(&mut *tx, query.bind(whole(seen.throughput_bps))).await.map(Some)
+        let renewed = self.change("renew a lease", || async {
+            let mut open = self.database.begin().await?;
+            let tx = &mut open;
+            let done: Result<_, sqlx::Error> = async {
+                let row = sqlx::query(self.text(renew))
+                    .bind(whole(lease))
+                    .bind(token.hash())
+                    .bind(milliseconds(TERM))
+                    .fetch_optional(&mut **tx)
+                    .await?;
+                let Some(row) = row else { return Ok(None) };
+                let (run, mover): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+                let query = sqlx::query(self.text(heard)).bind(run).bind(mover).bind(i64::from(seen.streams));
+                changed(&mut *tx, query.bind(whole(seen.throughput_bps))).await.map(Some)
+            }
+            .await;
+            settle(open, done?).await
         });
         renewed.await?.map(drop).ok_or(FleetError::Lost(lease))
     }
@@ -193,15 +204,24 @@ impl Fleet {
         let mut swept = 0;
         loop {
             let ended = self
-                .change("end leases", async |tx| {
-                    let rows = sqlx::query(self.text(over)).bind(SWEPT).fetch_all(&mut **tx).await?;
-                    for row in &rows {
-                        let (lease, run): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-                        changed(&mut *tx, sqlx::query("DELETE FROM fleet_lease WHERE id = $1").bind(lease))
+                .change("end leases", || async {
+                    let mut open = self.database.begin().await?;
+                    let tx = &mut open;
+                    let done: Result<_, sqlx::Error> = async {
+                        let rows = sqlx::query(self.text(over)).bind(SWEPT).fetch_all(&mut **tx).await?;
+                        for row in &rows {
+                            let (lease, run): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+                            changed(
+                                &mut *tx,
+                                sqlx::query("DELETE FROM fleet_lease WHERE id = $1").bind(lease),
+                            )
                             .await?;
-                        self.give_back(tx, run, lease).await?;
+                            self.give_back(tx, run, lease).await?;
+                        }
+                        Ok(Some(rows.len() as u64))
                     }
-                    Ok(Some(rows.len() as u64))
+                    .await;
+                    settle(open, done?).await
                 })
                 .await?
                 .unwrap_or(0);

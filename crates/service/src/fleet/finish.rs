@@ -3,7 +3,7 @@
 use sqlx::{Any, Row, Transaction};
 
 use super::packing::{cost, split};
-use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, whole};
+use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
 
 /// Most failures of a run that are kept.
 const MAX_FAILURES: i64 = 10_000;
@@ -41,23 +41,30 @@ impl Fleet {
                     RETURNING run, mover, {now} - claimed_ms";
         let number = whole(lease);
         let finished = self
-            .change("end a lease", async |tx| {
-                let query = sqlx::query(self.text(over)).bind(number).bind(token.hash());
-                let Some(row) = query.fetch_optional(&mut **tx).await? else { return Ok(None) };
-                let (run, mover, took_ms): (i64, String, i64) =
-                    (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-                let mut done = Done::default();
-                for ending in &report.shards {
-                    if !self.end_shard(tx, run, number, ending, &mut done).await? {
-                        return Ok(None);
+            .change("end a lease", || async {
+                let mut open = self.database.begin().await?;
+                let tx = &mut open;
+                let done: Result<_, sqlx::Error> = async {
+                    let query = sqlx::query(self.text(over)).bind(number).bind(token.hash());
+                    let Some(row) = query.fetch_optional(&mut **tx).await? else { return Ok(None) };
+                    let (run, mover, took_ms): (i64, String, i64) =
+                        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+                    let mut done = Done::default();
+                    for ending in &report.shards {
+                        if !self.end_shard(tx, run, number, ending, &mut done).await? {
+                            return Ok(None);
+                        }
                     }
+                    // What the report does not name waits again.
+                    let rest =
+                        "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE lease = $1";
+                    changed(&mut *tx, sqlx::query(rest).bind(number)).await?;
+                    self.add_up(tx, run, (&mover, took_ms), &done).await?;
+                    self.end_if_done(tx, run).await?;
+                    Ok(Some(()))
                 }
-                // What the report does not name waits again.
-                let rest = "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE lease = $1";
-                changed(&mut *tx, sqlx::query(rest).bind(number)).await?;
-                self.add_up(tx, run, (&mover, took_ms), &done).await?;
-                self.end_if_done(tx, run).await?;
-                Ok(Some(()))
+                .await;
+                settle(open, done?).await
             })
             .await?;
         finished.ok_or(FleetError::Lost(lease))

@@ -3,7 +3,7 @@
 use sqlx::AssertSqlSafe;
 
 use super::packing::ShardContent;
-use super::{Fleet, FleetError, FleetResult, MoverToken, changed, whole};
+use super::{Fleet, FleetError, FleetResult, MoverToken, changed, settle, whole};
 use crate::job::JobId;
 
 /// Most bytes of the names of one shard, and most shards at once.
@@ -19,12 +19,18 @@ impl Fleet {
         let begin = "INSERT INTO fleet_run (job, token, work, state, heard_ms) VALUES ($1, $2, $3, 'listing', {now}) \
                      ON CONFLICT (job) DO NOTHING";
         let begun = self
-            .change("begin a run", async |tx| {
-                let query = sqlx::query(self.text(begin))
-                    .bind(whole(job.get()))
-                    .bind(token.hash())
-                    .bind(work.to_owned());
-                changed(&mut *tx, query).await.map(Some)
+            .change("begin a run", || async {
+                let mut open = self.database.begin().await?;
+                let tx = &mut open;
+                let done: Result<_, sqlx::Error> = async {
+                    let query = sqlx::query(self.text(begin))
+                        .bind(whole(job.get()))
+                        .bind(token.hash())
+                        .bind(work.to_owned());
+                    changed(&mut *tx, query).await.map(Some)
+                }
+                .await;
+                settle(open, done?).await
             })
             .await?;
         match begun {
@@ -50,28 +56,34 @@ impl Fleet {
         let sum = |of: fn(&ShardContent) -> u64| whole(shards.iter().map(of).sum());
         let run = whole(job.get());
         let listed = self
-            .change("take what is listed", async |tx| {
-                let query = sqlx::query(self.text(count))
-                    .bind(run)
-                    .bind(whole(shards.len() as u64))
-                    .bind(sum(|shard| shard.files))
-                    .bind(sum(|shard| shard.bytes))
-                    .bind(i64::from(all));
-                if changed(&mut *tx, query).await? != 1 {
-                    return Ok(None);
-                }
-                for shard in shards {
-                    let query = sqlx::query(add)
+            .change("take what is listed", || async {
+                let mut open = self.database.begin().await?;
+                let tx = &mut open;
+                let done: Result<_, sqlx::Error> = async {
+                    let query = sqlx::query(self.text(count))
                         .bind(run)
-                        .bind(self.place())
-                        .bind(i64::from(shard.source))
-                        .bind(whole(shard.files))
-                        .bind(whole(shard.bytes))
-                        .bind(shard.names.clone());
-                    changed(&mut *tx, query).await?;
+                        .bind(whole(shards.len() as u64))
+                        .bind(sum(|shard| shard.files))
+                        .bind(sum(|shard| shard.bytes))
+                        .bind(i64::from(all));
+                    if changed(&mut *tx, query).await? != 1 {
+                        return Ok(None);
+                    }
+                    for shard in shards {
+                        let query = sqlx::query(add)
+                            .bind(run)
+                            .bind(self.place())
+                            .bind(i64::from(shard.source))
+                            .bind(whole(shard.files))
+                            .bind(whole(shard.bytes))
+                            .bind(shard.names.clone());
+                        changed(&mut *tx, query).await?;
+                    }
+                    self.end_if_done(tx, run).await?;
+                    Ok(Some(()))
                 }
-                self.end_if_done(tx, run).await?;
-                Ok(Some(()))
+                .await;
+                settle(open, done?).await
             })
             .await?;
         match listed {
@@ -98,9 +110,15 @@ impl Fleet {
         let stop =
             "UPDATE fleet_run SET state = 'cancelled' WHERE job = $1 AND state IN ('listing', 'running')";
         let drop_leases = "DELETE FROM fleet_lease WHERE run = $1";
-        self.change("end a run", async |tx| {
-            changed(&mut *tx, sqlx::query(stop).bind(run)).await?;
-            changed(&mut *tx, sqlx::query(drop_leases).bind(run)).await.map(Some)
+        self.change("end a run", || async {
+            let mut open = self.database.begin().await?;
+            let tx = &mut open;
+            let done: Result<_, sqlx::Error> = async {
+                changed(&mut *tx, sqlx::query(stop).bind(run)).await?;
+                changed(&mut *tx, sqlx::query(drop_leases).bind(run)).await.map(Some)
+            }
+            .await;
+            settle(open, done?).await
         })
         .await
         .map(drop)
