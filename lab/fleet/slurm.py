@@ -142,6 +142,16 @@ class Slurm:
             time.sleep(0.2)
         raise CommandFailed(f"job {job} is not over after {patience_s:.0f} s: {self.states(job)}")
 
+    def release(self, job: str, patience_s: float) -> None:
+        """Waits until a task went back into the queue, and has it begin at once: Slurm lets it rest for two minutes."""
+        until = time.monotonic() + patience_s
+        while time.monotonic() < until:
+            if "BeginTime" in self.ask("squeue", "--noheader", "--array", "--format=%r", "--jobs", job, check=False):
+                self.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+                return
+            time.sleep(0.1)
+        raise CommandFailed(f"no task of job {job} went back into the queue within {patience_s:.0f} s")
+
     def last_words(self) -> str:
         logs = sorted(self.scratch.glob("*.log"))
         lines = [f"{log.name}: {text[-1]}" for log in logs if (text := log.read_text(errors="replace").splitlines())]
