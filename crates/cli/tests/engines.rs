@@ -16,8 +16,16 @@ const URL: &str = "http://127.0.0.1:7118";
 const TOKEN: &str = "a-token-that-nobody-may-see";
 
 /// Words that a careless script would act on.
-const HOSTILE: [&str; 8] =
-    ["'", "\"", "$(touch owned)", "`touch owned`", "\n#SBATCH --wrap=x\n", "%A_%a", "\\$HOME \\", "; touch owned #é"];
+const HOSTILE: [&str; 8] = [
+    "'",
+    "\"",
+    "$(touch owned)",
+    "`touch owned`",
+    "\n#SBATCH --wrap=x\n",
+    "%A_%a",
+    "\\$HOME \\",
+    "; touch owned #é",
+];
 
 /// A name of some hostile words, chosen by a seed.
 fn hostile(seed: u64) -> String {
@@ -114,8 +122,14 @@ fn hostile_paths_stay_one_word_in_scripts() {
             let script = printed(&world, engine, &token, &program, &[]);
             run_sh(&world, &script);
             let token = token.to_str().expect("text");
-            assert_eq!(words(&world), ["mover", "--service", URL, "--token-file", token], "seed {seed}: {script}");
-            let options: Vec<&str> = script.lines().filter(|line| line.starts_with("#SBATCH")).collect();
+            assert_eq!(
+                words(&world),
+                ["mover", "--service", URL, "--token-file", token],
+                "seed {seed}: {script}"
+            );
+            // Engines read options up to the first line that does something.
+            let head = script.lines().take_while(|line| line.is_empty() || line.starts_with('#'));
+            let options: Vec<&str> = head.filter(|line| line.starts_with("#SBATCH")).collect();
             assert!(engine != "slurm" || options.len() == 10, "seed {seed}: none is added: {options:?}");
         }
         assert!(!world.path("owned").exists(), "seed {seed}");
@@ -136,15 +150,25 @@ print(json.dumps([ast.literal_eval(each) for each in call.args]))";
         assert_eq!(ran.code, 0, "{ran:?}");
         let called: Value = serde_json::from_str(&ran.out).expect("JSON");
         let command = ["mover", "--service", URL, "--token-file"].map(str::to_owned);
-        let command = [&[program.to_str().expect("text").to_owned()], &command[..], &[token.to_str().expect("text").to_owned()]];
-        assert_eq!(called, serde_json::json!(["tcp://head:8786", "tidegate", 4, command.concat()]), "seed {seed}");
+        let command = [
+            &[program.to_str().expect("text").to_owned()],
+            &command[..],
+            &[token.to_str().expect("text").to_owned()],
+        ];
+        assert_eq!(
+            called,
+            serde_json::json!(["tcp://head:8786", "tidegate", 4, command.concat()]),
+            "seed {seed}"
+        );
     }
 }
 
 #[test]
 fn kubernetes_takes_the_manifest_and_expands_nothing_in_it() {
     let test = "kubernetes_takes_the_manifest_and_expands_nothing_in_it";
-    let Some(python) = python_with(test, &["kubernetes-python", "python3"], "kubernetes_validate") else { return };
+    let Some(python) = python_with(test, &["kubernetes-python", "python3"], "kubernetes_validate") else {
+        return;
+    };
     let world = world();
     let code = "import json, sys, yaml, kubernetes_validate
 job = yaml.safe_load(sys.stdin)
@@ -153,9 +177,19 @@ print(json.dumps(job))";
     for seed in 1..=3 {
         let program = PathBuf::from(format!("/opt/{}", hostile(seed).replace('/', "-")));
         let mount = format!("/data{}", hostile(seed + 50).replace(':', "-"));
-        let more = ["--image", "registry.example/tidegate:1", "--movers", "8", "--at-once", "3", "--partition", "dtn"];
+        let more = [
+            "--image",
+            "registry.example/tidegate:1",
+            "--movers",
+            "8",
+            "--at-once",
+            "3",
+            "--partition",
+            "dtn",
+        ];
         let mounts = ["--mount", "claim:/scratch", "--mount", &mount];
-        let text = printed(&world, "kubernetes", &world.path("token"), &program, &[&more[..], &mounts].concat());
+        let text =
+            printed(&world, "kubernetes", &world.path("token"), &program, &[&more[..], &mounts].concat());
         let ran = ask_python(python, code, &text);
         assert_eq!(ran.code, 0, "seed {seed}: {ran:?}\n{text}");
         let job: Value = serde_json::from_str(&ran.out).expect("JSON");
@@ -181,7 +215,13 @@ print(submit.expand('executable'), submit.expand('arguments'), submit.getQArgs()
     for seed in 1..=3 {
         let name = hostile(seed).replace('\n', " ");
         let (program, token) = (world.path(format!("{name}.")), world.path(format!("{name}t")));
-        let text = printed(&world, "condor", &token, &program, &["--movers", "5", "--engine-option", "request_cpus=2"]);
+        let text = printed(
+            &world,
+            "condor",
+            &token,
+            &program,
+            &["--movers", "5", "--engine-option", "request_cpus=2"],
+        );
         let ran = ask_python(python, code, &text);
         assert_eq!(ran.code, 0, "seed {seed}: {ran:?}\n{text}");
         let read: Vec<&str> = ran.out.split('\0').collect();
@@ -226,7 +266,10 @@ fn what_makes_no_sense_is_said_in_one_line() {
             }
         }
         let ran = finish(command.args(words));
-        assert!(ran.code != 0 && ran.err.contains(said) && ran.err.lines().count() == 1, "{words:?}: {ran:?}");
+        assert!(
+            ran.code != 0 && ran.err.contains(said) && ran.err.lines().count() == 1,
+            "{words:?}: {ran:?}"
+        );
     }
     assert!(!world.path("owned").exists());
 }
@@ -236,7 +279,15 @@ fn with_movers(world: &World, script: &str, more: &[&str]) -> Command {
     stub(&world.path("bin/tidegate"), script);
     let mut command = world.command();
     command.env("PATH", format!("{}:/usr/bin:/bin", world.text("bin")));
-    command.args(["movers", "--service", URL, "--token-file", "token", "--mover-path", &world.text("bin/tidegate")]);
+    command.args([
+        "movers",
+        "--service",
+        URL,
+        "--token-file",
+        "token",
+        "--mover-path",
+        &world.text("bin/tidegate"),
+    ]);
     command.args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
@@ -272,7 +323,10 @@ fn movers_end_with_the_command_that_started_them() {
 fn ssh_tells_movers_what_they_need_on_standard_input_only() {
     let world = world();
     // As sshd does: a shell is given the last word. What stood in the list of arguments is written down.
-    stub(&world.path("ssh"), "printf '%s ' \"$@\" >>sshd; for last; do :; done; cd \"$HOME\" && exec sh -c \"$last\"");
+    stub(
+        &world.path("ssh"),
+        "printf '%s ' \"$@\" >>sshd; for last; do :; done; cd \"$HOME\" && exec sh -c \"$last\"",
+    );
     let ssh = world.text("ssh");
     let hosts = ["--ssh", &ssh, "--engine", "ssh:one,me@two"];
     fs::create_dir_all(world.path("home/.local/bin")).expect("made");
@@ -288,7 +342,7 @@ fn ssh_tells_movers_what_they_need_on_standard_input_only() {
     let told = world.read("home/told");
     let line = format!("mover --service {URL} --token-file - {TOKEN}\n");
     assert_eq!(String::from_utf8_lossy(&told), line.repeat(2));
-    assert!(ran.code == 1 && ran.err.contains("the mover at one cannot run: a complaint"), "{ran:?}");
+    assert!(ran.code == 1 && ran.err.contains("the mover at ssh://one cannot run: a complaint"), "{ran:?}");
     let seen = String::from_utf8(world.read("sshd")).expect("text");
     assert!(!seen.contains(TOKEN) && !seen.contains(URL), "{seen}");
     assert!(seen.contains("-- one ") && seen.contains("-- me@two "), "{seen}");
@@ -323,7 +377,17 @@ esac";
     stub(&world.path("bin/kubectl"), script);
     let mut command = world.command();
     command.env("PATH", format!("{}:/usr/bin:/bin", world.text("bin")));
-    command.args(["movers", "--service", URL, "--token-file", "token", "--engine", "kubernetes", "--movers", "2"]);
+    command.args([
+        "movers",
+        "--service",
+        URL,
+        "--token-file",
+        "token",
+        "--engine",
+        "kubernetes",
+        "--movers",
+        "2",
+    ]);
     let ran = finish(command.args(["--image", "tidegate:1", "--partition", "dtn", "--name", "run-17"]));
     assert_eq!(ran.code, 0, "{ran:?}");
     let told: Vec<&str> = ran.err.lines().collect();
@@ -340,13 +404,20 @@ esac";
 fn the_examples_are_what_is_printed() {
     let world = world();
     let examples = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/movers"));
-    let common = ["movers", "--print", "--service", "https://head.example:7118", "--name", "run42", "--movers", "8"];
+    let common =
+        ["movers", "--print", "--service", "https://head.example:7118", "--name", "run42", "--movers", "8"];
     let place = ["--token-file", "/home/me/.tidegate/run42.token", "--mover-path", "/usr/local/bin/tidegate"];
     for (file, more) in [
-        ("slurm.sbatch", &["--engine", "slurm", "--partition", "dtn", "--engine-option", "time=12:00:00"][..]),
+        (
+            "slurm.sbatch",
+            &["--engine", "slurm", "--partition", "dtn", "--engine-option", "time=12:00:00"][..],
+        ),
         ("pbs.sh", &["--engine", "pbs", "--partition", "dtn", "--engine-option", "walltime=12:00:00"]),
         ("condor.submit", &["--engine", "condor", "--engine-option", "request_cpus=2"]),
-        ("kubernetes.yaml", &["--engine", "kubernetes", "--image", "registry.example/tidegate:0.1", "--mount", "/lustre"]),
+        (
+            "kubernetes.yaml",
+            &["--engine", "kubernetes", "--image", "registry.example/tidegate:0.1", "--mount", "/lustre"],
+        ),
         ("dask.py", &["--engine", "dask:tcp://head.example:8786"]),
         ("ssh.sh", &["--engine", "ssh:dtn1,dtn2"]),
     ] {

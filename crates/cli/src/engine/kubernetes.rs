@@ -94,7 +94,7 @@ impl Engine for Kubernetes {
             };
         }
         Ok(format!(
-            r"# Any mover takes any shard, so a pod that is lost or late holds nothing up. The token is in a secret of this name:
+            r#"# Any mover takes any shard, so a pod that is lost or late holds nothing up. The token is in a secret of this name:
 #   kubectl create secret generic {name} --from-file=token=FILE
 apiVersion: batch/v1
 kind: Job
@@ -114,7 +114,7 @@ spec:
     - action: FailIndex
       onExitCodes: {{containerName: mover, operator: In, values: [{configuration}]}}
     - action: Ignore
-      onPodConditions: [{{type: DisruptionTarget}}]
+      onPodConditions: [{{type: DisruptionTarget, status: "True"}}]
   template:
     metadata:
       labels: {{app.kubernetes.io/name: tidegate, app.kubernetes.io/instance: {name}}}
@@ -137,7 +137,7 @@ spec:
         - {{name: token, mountPath: /run/tidegate, readOnly: true}}
 {seen}      volumes:
       - {{name: token, secret: {{secretName: {name}, defaultMode: 256}}}}  # 0400
-{volumes}",
+{volumes}"#,
             image = double_quoted(&self.image),
             program = double_quoted(&unexpanded(&movers.program)),
             configuration = ending::CONFIGURATION,

@@ -53,19 +53,22 @@ impl Engine for OverSsh {
             let words = [command.get_program()].into_iter().chain(command.get_args());
             let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
-            sessions += &format!("told | {} &\n", shell_words(&words)?);
+            let (_, words) = words.split_last().unwrap_or((&"", &[]));
+            sessions += &format!("told | {} \"$remote\" &\n", shell_words(words)?);
         }
         Ok(format!(
             r"#!/bin/sh
-# A mover a host. The token goes over standard input; a mover stays until nothing is left for it to do.
+# A mover a session. The token goes over standard input; a mover stays until nothing is left for it to do.
 told() {{
     printf '%s\n' {}
     cat {}
 }}
+remote={}
 {sessions}wait
 ",
             shell_word(&movers.service)?,
             shell_word(&movers.token_file)?,
+            shell_word(&remote)?,
         ))
     }
 
