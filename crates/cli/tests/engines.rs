@@ -330,7 +330,7 @@ fn ssh_tells_movers_what_they_need_on_standard_input_only() {
     let ssh = world.text("ssh");
     let hosts = ["--ssh", &ssh, "--engine", "ssh:one,me@two"];
     fs::create_dir_all(world.path("home/.local/bin")).expect("made");
-    let mover = "printf '%s %s %s %s %s ' \"$@\" >>told; cat >>told; echo a complaint >&2; exit 78";
+    let mover = "printf '%s %s %s %s %s ' \"$@\" >told.$$; cat >>told.$$; echo a complaint >&2; exit 78";
     stub(&world.path("home/.local/bin/tidegate"), mover);
     let command = |more: &[&str]| {
         let mut command = world.command();
@@ -338,22 +338,28 @@ fn ssh_tells_movers_what_they_need_on_standard_input_only() {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     };
+    // What each was told, which is kept no longer.
+    let told = || -> Vec<String> {
+        let names = world.tree("home").into_iter().filter(|name| name.starts_with("told."));
+        let paths: Vec<PathBuf> = names.map(|name| world.path("home").join(name)).collect();
+        let texts = paths.iter().map(|path| fs::read_to_string(path).expect("text")).collect();
+        paths.iter().for_each(|path| fs::remove_file(path).expect("there"));
+        texts
+    };
     let ran = finish(&mut command(&hosts));
-    let told = world.read("home/told");
     let line = format!("mover --service {URL} --token-file - {TOKEN}\n");
-    assert_eq!(String::from_utf8_lossy(&told), line.repeat(2));
+    assert_eq!(told(), [&*line, &*line]);
     assert!(ran.code == 1 && ran.err.contains("the mover at ssh://one cannot run: a complaint"), "{ran:?}");
     let seen = String::from_utf8(world.read("sshd")).expect("text");
     assert!(!seen.contains(TOKEN) && !seen.contains(URL), "{seen}");
     assert!(seen.contains("-- one ") && seen.contains("-- me@two "), "{seen}");
     // Printed, it does the same.
-    fs::remove_file(world.path("home/told")).expect("there");
     let script = finish(command(&hosts).arg("--print"));
     assert!(script.code == 0 && !script.out.contains(TOKEN), "{script:?}");
     world.write("script", script.out);
     finish(Command::new("sh").arg("script").current_dir(world.path("")).env("HOME", world.path("home")));
-    let told = String::from_utf8(world.read("home/told")).expect("text");
-    assert_eq!(told.matches(TOKEN).count(), 2, "{told}");
+    let line = line.trim_end();
+    assert_eq!(told(), [line, line], "the file ends without a line's end");
     // They end when we do, although nobody over there was told.
     let mover = "trap 'echo left >>ends; exit 75' TERM; echo here >>begun; while :; do sleep 0.05; done";
     stub(&world.path("home/.local/bin/tidegate"), mover);
