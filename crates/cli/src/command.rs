@@ -15,6 +15,7 @@ pub mod history;
 pub mod iperf3;
 pub mod job;
 pub mod jobs;
+pub mod movers;
 pub mod probe;
 pub mod put;
 pub mod remote;

@@ -48,6 +48,8 @@ mod caller;
 // Places.
 mod ssh;
 
+mod engine;
+
 mod remotes;
 
 mod place;
