@@ -70,6 +70,11 @@ impl Packer {
         done
     }
 
+    /// A shard of a source that is one file of so many bytes.
+    pub fn alone(&self, bytes: u64) -> ShardContent {
+        ShardContent { source: self.open.source, files: 1, bytes, names: Vec::new() }
+    }
+
     /// The last shard, if anything is in it.
     pub fn finish(&mut self) -> Option<ShardContent> {
         let next = ShardContent { source: self.open.source, ..ShardContent::default() };
@@ -101,7 +106,7 @@ mod tests {
             assert_eq!(packer.finish(), None);
             let names: Vec<_> = shards.iter().flat_map(ShardContent::names).collect();
             assert!(names.iter().eq(files.iter().map(|(name, _)| name)), "seed {seed}");
-            assert_eq!(shards.iter().map(|shard| shard.bytes).sum::<u64>(), files.iter().map(|f| f.1).sum());
+            assert_eq!(shards.iter().map(|shard| shard.bytes).sum::<u64>(), files.iter().map(|file| file.1).sum::<u64>());
             for shard in &shards {
                 assert_eq!((shard.source, shard.files), (3, shard.names().count() as u64));
                 assert!(shard.files <= MAX_FILES && shard.names.len() <= MAX_NAMES, "seed {seed}");
