@@ -26,6 +26,7 @@ use crate::filters::FilterArgs;
 use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::service::jobs::ShownJob;
+use crate::service::leases::of;
 use crate::service::{Service, ServiceArgs, address_there};
 use crate::shard::CopyOptions;
 use crate::signals::interrupt_on_signals;
@@ -39,6 +40,9 @@ use listing::Listing;
 /// How often the job is looked at, and how often people are told.
 const LOOK: Duration = Duration::from_millis(500);
 const TELLING: Duration = Duration::from_secs(5);
+
+/// How long the service may not answer, as when it is started again.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long an engine may say that no mover runs while shards wait, before that is an error: it may be about to start some.
 const NOBODY: Duration = Duration::from_secs(30);
@@ -177,13 +181,21 @@ impl Run<'_> {
 
     /// Waits until all shards are at their end.
     fn follow(&self, started: &mut dyn Started) -> anyhow::Result<Standing> {
-        let (mut told, mut somebody) = (Instant::now(), Instant::now());
+        let (mut told, mut somebody, mut heard) = (Instant::now(), Instant::now(), Instant::now());
         loop {
             if self.interrupt.is_raised() {
                 let why = "interrupted; run the same command again to continue";
                 return Err(Error::new(ErrorKind::Interrupted, why).into());
             }
-            let standing: Standing = self.service.get(&format!("/spreads/{}", self.id))?;
+            let standing: Standing = match self.service.get(&format!("/spreads/{}", self.id)).map_err(of) {
+                Ok(standing) => standing,
+                Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {
+                    thread::sleep(LOOK);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            heard = Instant::now();
             if standing.has_ended() {
                 return Ok(standing);
             }
