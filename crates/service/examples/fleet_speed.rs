@@ -68,8 +68,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     fleet.begin(claiming, &token, "{}").await?;
     // As large as one claim, so that each takes one.
     let one = ShardContent { source: 0, files: 1, bytes: 1 << 40, names: b"large\0".to_vec() };
-    for _ in 0..20 {
-        fleet.list(claiming, &vec![one.clone(); 5000], false).await?;
+    for _ in 0..100 {
+        fleet.list(claiming, &vec![one.clone(); 500], false).await?;
     }
     let mut tasks = JoinSet::new();
     let end = Instant::now() + Duration::from_secs(seconds);
