@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Transaction};
@@ -44,6 +44,9 @@ const SCHEMA: &[&str] = &[include_str!("fleet/schema-1.sql")];
 
 /// Its name in the state directory, where it is not shared.
 const FILE: &str = "fleet.sqlite3";
+
+/// Longest wait for a change, which may wait behind a long list; less than the API takes for an answer.
+const CHANGING: Duration = Duration::from_secs(20);
 
 /// How often a shard is tried before it is set aside.
 pub const MAX_TRIES: u32 = 5;
@@ -191,7 +194,7 @@ impl Fleet {
     ) -> FleetResult<Option<T>> {
         const AGAIN: u32 = 5;
         for attempt in 0.. {
-            match self.database.patiently(what, work()).await {
+            match self.database.within(CHANGING, what, work()).await {
                 Err(error) if error.is_conflict() && attempt < AGAIN => {}
                 done => return Ok(done?),
             }
