@@ -333,7 +333,7 @@ async fn play(tables: &Tables, fleet: Fleet, seed: u64) -> Fleet {
 
 #[tokio::test]
 async fn whatever_becomes_of_movers_every_shard_is_done_once() {
-    let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { 20_000 } else { 500 };
+    let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { 20_000 } else { 250 };
     let tables = Tables::file();
     let mut fleet = tables.open(&Arc::default(), 0).await;
     for seed in 0..seeds {
