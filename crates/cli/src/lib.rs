@@ -49,6 +49,8 @@ mod caller;
 // Places.
 mod ssh;
 
+mod engine;
+
 mod remotes;
 
 mod place;
@@ -66,6 +68,7 @@ mod files;
 
 mod ends;
 mod output;
+mod shard;
 
 mod command;
 

@@ -24,7 +24,8 @@ use tidegate_transfer::wire::way::Carriers;
 use crate::exit::usage;
 use crate::ssh::conversation::{Asked, Bytes};
 use crate::ssh::install::{CACHE, Executable};
-use crate::ssh::session::{Session, Ssh};
+use crate::ssh::session::Session;
+pub use crate::ssh::session::{Ssh, complaint, end};
 use crate::ssh::target::Target;
 use crate::ssh::via::Via;
 use crate::values::port_range;
@@ -68,16 +69,19 @@ impl SshArgs {
 
     /// What is run there, in words that every shell reads alike.
     fn remote_program(&self) -> Result<String> {
+        let program = self.remote_tidegate()?;
+        Ok(match self.remote_path {
+            None => format!("exec sh -c 'PATH={} exec {program} endpoint --once'", search_path()),
+            Some(_) => format!("exec {program} endpoint --once"),
+        })
+    }
+
+    /// Our program there, in a word of any shell; where it is not named, it is found in the [`search_path`].
+    pub fn remote_tidegate(&self) -> Result<&str> {
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '~');
         match self.remote_path.as_deref() {
-            None => {
-                // One that was put there is of this very version.
-                let path = format!("$HOME/{CACHE}:$PATH:$HOME/.local/bin:$HOME/.cargo/bin");
-                Ok(format!("exec sh -c 'PATH={path} exec tidegate endpoint --once'"))
-            }
-            Some(path) if !path.is_empty() && path.chars().all(plain) && !path.starts_with('-') => {
-                Ok(format!("exec {path} endpoint --once"))
-            }
+            None => Ok("tidegate"),
+            Some(path) if !path.is_empty() && path.chars().all(plain) && !path.starts_with('-') => Ok(path),
             Some(_) => Err(usage("--remote-path is of letters, digits, '/', '.', '_', '-' and '~' only")),
         }
     }
@@ -111,9 +115,14 @@ impl FarHost {
         let found = via::find(&session, args.via, advertised, args.ports())?;
         let address = session.endpoint.clone().with_path(beneath_home(&session.ready.home.0, path));
         let mut carriers = Carriers::default();
-        carriers.carry(&address, found.carrier);
+        carriers.carry(&address, found.carrier, session.ready.versions);
         Ok(Self { _session: session, address, carriers })
     }
+}
+
+/// Where our program is looked for at another host. One that was put there is of this very version.
+pub fn search_path() -> String {
+    format!("$HOME/{CACHE}:$PATH:$HOME/.local/bin:$HOME/.cargo/bin")
 }
 
 /// The ends of a copy that ssh reaches, and their sessions while it runs.

@@ -80,7 +80,7 @@ impl Ssh {
     }
 
     /// A command that runs `program` at the other end.
-    fn running(&self, program: &str, options: &[&str]) -> Command {
+    pub fn running(&self, program: &str, options: &[&str]) -> Command {
         let mut command = Command::new(&self.words[0]);
         command.args(&self.words[1..]);
         // No terminal, which changes bytes; nobody else's agent and windows; no ports that are forwarded already.

@@ -60,6 +60,17 @@ impl Target {
         Ok((Self { port, ..Self::parse(place)? }, path.to_vec()))
     }
 
+    /// Reads `host`, `user@host` or `ssh://user@host:port`, which name no path.
+    pub fn of_host(text: &str) -> Result<Self, Error> {
+        if !text.starts_with(SCHEME) {
+            return Self::parse(text);
+        }
+        match Self::of_url(text.as_bytes())? {
+            (target, path) if path == b"/" => Ok(target),
+            _ => Err(refused(text.as_bytes(), "a host has no path")),
+        }
+    }
+
     fn parse(place: &str) -> Result<Self, Error> {
         let refuse = |why: &str| Err(refused(place.as_bytes(), why));
         let (user, host) = match place.rsplit_once('@') {
@@ -191,6 +202,9 @@ mod tests {
                 message.contains("is no host for ssh") && !message.contains(['\n', '\u{1b}']),
                 "{message}"
             );
+        }
+        for text in ["-oProxyCommand=x", "a b", "a$b", "", "me@", "host:dir", "ssh://host/dir"] {
+            Target::of_host(text).expect_err(text);
         }
         for text in ["ssh://", "ssh://:22/", "ssh://host:0/", "ssh://host:x/", "ssh://-x/", "ssh://a@b@c/"] {
             Target::of_url(text.as_bytes()).expect_err(text);

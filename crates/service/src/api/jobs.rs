@@ -15,9 +15,10 @@ use super::App;
 use super::frame::{Path, QueryParams, Routes, Text};
 use super::health::lost;
 use super::problem::Problem;
+use crate::fleet::Standing;
 use crate::history::{self, Decision};
 use crate::job::file::{Format, read};
-use crate::job::{Event, Job, JobId, Request, State as JobState};
+use crate::job::{Event, Job, JobId, JobKind, Request, State as JobState};
 use crate::queue::{IdempotencyKey, Queue, QueueError, Submission};
 use tidegate_contract::text::one_line;
 use tidegate_http::listener::Peer;
@@ -49,6 +50,9 @@ pub struct View {
     actions: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<Vec<Decision>>,
+    /// How its shards and movers stand, if many hosts move it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<Standing>,
 }
 
 impl View {
@@ -64,7 +68,12 @@ impl View {
         let held = |event| matches!(event, Event::Retry { .. }) && job.waits_for > 0;
         let asked = asked.into_iter().filter(|(_, event)| !held(*event));
         let actions = asked.filter(|(_, event)| job.state.after(*event).is_ok());
-        Self { actions: actions.map(|(name, _)| name).collect(), job: job.public(), decisions: None }
+        Self {
+            actions: actions.map(|(name, _)| name).collect(),
+            job: job.public(),
+            decisions: None,
+            spread: None,
+        }
     }
 }
 
@@ -166,6 +175,10 @@ async fn take(app: &App, headers: &HeaderMap, body: &str) -> Result<(Submission,
     let wrong = "correct it and submit it again; nothing of it was taken";
     let requests =
         read(body, format, None).map_err(|error| Problem::bad_request(error.to_string(), wrong))?;
+    if requests.iter().any(|request| request.kind == JobKind::Spread) {
+        let why = "a job that many hosts move has to be listed";
+        return Err(Problem::bad_request(why, "begin it by `tidegate spread`, or POST /api/v1/spreads"));
+    }
     let key = key_of(headers)?;
     let submission = app.scheduler.submit_once(key.as_ref(), &requests).await?;
     Ok((submission, requests))
@@ -240,15 +253,25 @@ async fn view(app: &App, id: &str) -> Result<View, Problem> {
         }
     };
     decisions.reverse();
-    Ok(View { decisions: Some(decisions), ..View::new(job) })
+    let spread = match job.request.kind {
+        JobKind::Spread => app.fleet.standing(job.id).await.ok(),
+        _ => None,
+    };
+    Ok(View { decisions: Some(decisions), spread, ..View::new(job) })
 }
 
 async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<View>, Problem> {
-    app.scheduler.cancel(number(&id)?).await?;
+    let number = number(&id)?;
+    app.scheduler.cancel(number).await?;
+    app.fleet.cancel(number).await?;
     view(&app, &id).await.map(Json)
 }
 
 async fn pause(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<View>, Problem> {
+    if find(&app, &id).await?.request.kind == JobKind::Spread {
+        let why = format!("job {id} is moved by many hosts, which are not held up");
+        return Err(Problem::conflict(why, "cancel it; spreading again skips what arrived"));
+    }
     app.scheduler.pause(number(&id)?).await?;
     view(&app, &id).await.map(Json)
 }

@@ -17,8 +17,8 @@ use crate::terms::{Purpose, Terms};
 use crate::text::foreign;
 use crate::wire::handshake::{self, Opened, Unopened};
 use crate::wire::message::{
-    DELETION_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
-    SELECTION_SINCE, SHARE_SINCE, VERSIONS,
+    DELETION_SINCE, FENCE_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE,
+    RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
@@ -156,6 +156,18 @@ impl Link {
     /// Refuses an endpoint that is too old to be asked about files.
     pub fn needs_files(&self) -> Result<()> {
         self.needs(FILES_SINCE, "files can be listed and read without a copy", "")
+    }
+
+    /// Says that files get their names only by leave.
+    ///
+    /// # Errors
+    /// It is too old to understand that.
+    pub fn name_fence(&self, fenced: bool) -> Result<()> {
+        if fenced {
+            self.needs(FENCE_SINCE, "leases are understood", "")?;
+            self.outbox.send(&Message::Fenced);
+        }
+        Ok(())
     }
 
     /// What the endpoint answers to what was asked.

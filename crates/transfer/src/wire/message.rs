@@ -69,6 +69,8 @@ pub const DELETION_SINCE: u16 = 10;
 pub const FILES_SINCE: u16 = 11;
 /// The version since which an endpoint can be asked for a URL by which others read a path over HTTP.
 pub(crate) const SHARE_SINCE: u16 = 11;
+/// The version since which a receiver can be told to ask before files get their names.
+pub const FENCE_SINCE: u16 = 11;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -338,6 +340,12 @@ pub enum Message {
     FileReply(u32, FileReply),
     /// The endpoint: a URL by which others read what was asked for; since version 11.
     Shared(String),
+    /// Initiator and sender, ahead of its request: the receiver asks before files get their names; since version 11.
+    Fenced,
+    /// Receiver: may files get their names? Since version 11.
+    AskLeave(u32),
+    /// Sender, for the question of that number: for so many ms from when it was asked, or why not; since version 11.
+    Leave(u32, Result<u32>),
 }
 
 /// Encodes `message` with its length prefix.
@@ -468,6 +476,9 @@ mod tests {
         assert_eq!(encode(&Message::FileReply(9, FileReply::Done))[4..], [49, 9, 1]);
         assert_eq!(encode(&Request::Share { path: Vec::new(), expires: None })[4..], [8, 0, 0]);
         assert_eq!(encode(&Message::Shared(String::new()))[4..], [50, 0]);
+        assert_eq!(encode(&Message::Fenced)[4..], [51]);
+        assert_eq!(encode(&Message::AskLeave(1))[4..], [52, 1]);
+        assert_eq!(encode(&Message::Leave(1, Ok(7)))[4..], [53, 1, 0, 7]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

@@ -1,0 +1,126 @@
+//! Hosts that ssh reaches: a mover a session. What it is told goes over standard input, never in an argument list.
+
+use std::fs;
+use std::process::{Command, ExitStatus};
+
+use tidegate_contract::text::one_line;
+use tidegate_transfer::error::{Error, Result};
+
+use crate::engine::children::{Children, Launch};
+use crate::engine::quoting::{shell_word, shell_words};
+use crate::engine::{Engine, Movers, Started, ending};
+use crate::exit::usage;
+use crate::ssh::target::Target;
+use crate::ssh::{Ssh, SshArgs, search_path};
+
+/// ssh's own options: nobody is asked for a password, and a host that is gone is noticed within a minute.
+const OPTIONS: [&str; 6] =
+    ["-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"];
+
+/// Hosts, one after another as movers are wanted.
+#[derive(Debug)]
+pub struct OverSsh {
+    /// Where movers run.
+    pub hosts: Vec<Target>,
+    /// How ssh is run.
+    pub args: SshArgs,
+}
+
+impl OverSsh {
+    /// What a shell there runs: it reads the service's address and the token, and ends the mover when its standard input
+    /// ends, as it does when we do. One line without quotes and backslashes, which every login shell hands on alike.
+    fn attended(&self) -> Result<String> {
+        Ok(format!(
+            r#"exec sh -c 'PATH={path}; export PATH; IFS= read -r service && IFS= read -r token || exit {never}; exec 3<&0; echo "$token" | {program} mover --service "$service" --token-file - 3<&- & mover=$!; {{ cat; kill "$mover"; }} <&3 >/dev/null 2>&1 & watch=$!; exec 3<&-; wait "$mover"; status=$?; kill "$watch"; exit "$status"'"#,
+            path = search_path(),
+            program = self.args.remote_tidegate()?,
+            never = ending::CONFIGURATION,
+        ))
+    }
+}
+
+impl Engine for OverSsh {
+    fn render(&self, movers: &Movers) -> Result<String> {
+        let remote = format!(
+            r#"exec sh -c 'PATH={}; export PATH; IFS= read -r service; exec {} mover --service "$service" --token-file -'"#,
+            search_path(),
+            self.args.remote_tidegate()?,
+        );
+        let mut sessions = String::new();
+        for host in self.placed(movers)? {
+            // The command as it is run otherwise, so that the two cannot differ.
+            let command = Ssh::new(&self.args, host)?.running(&remote, &OPTIONS);
+            let words = [command.get_program()].into_iter().chain(command.get_args());
+            let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let (_, words) = words.split_last().unwrap_or((&"", &[]));
+            sessions += &format!("told | {} \"$remote\" &\n", shell_words(words)?);
+        }
+        Ok(format!(
+            r"#!/bin/sh
+# A mover a session. The token goes over standard input; a mover stays until nothing is left for it to do.
+told() {{
+    printf '%s\n' {}
+    cat {}
+}}
+remote={}
+{sessions}wait
+",
+            shell_word(&movers.service)?,
+            shell_word(&movers.token_file)?,
+            shell_word(&remote)?,
+        ))
+    }
+
+    fn start(&self, movers: &Movers) -> Result<Box<dyn Started>> {
+        let remote = self.attended()?;
+        let mut launches: Vec<Box<dyn Launch>> = Vec::new();
+        for host in self.placed(movers)? {
+            let ssh = Ssh::new(&self.args, host)?;
+            launches.push(Box::new(There { ssh, remote: remote.clone(), movers: movers.clone() }));
+        }
+        Ok(Box::new(Children::start("movers over ssh".to_owned(), launches)?))
+    }
+}
+
+impl OverSsh {
+    /// The host of each mover.
+    fn placed(&self, movers: &Movers) -> Result<Vec<&Target>> {
+        if movers.service.contains(['\n', '\r']) {
+            return Err(usage(format!("{:?} is no address of a service", movers.service)));
+        }
+        Ok(self.hosts.iter().cycle().take(movers.count as usize).collect())
+    }
+}
+
+/// A mover there.
+struct There {
+    ssh: Ssh,
+    remote: String,
+    movers: Movers,
+}
+
+impl Launch for There {
+    fn command(&self) -> Result<(Command, Option<Vec<u8>>)> {
+        let path = &self.movers.token_file;
+        let token = fs::read_to_string(path).map_err(|error| Error::io("read", path.as_bytes(), error))?;
+        let told = format!("{}\n{}\n", self.movers.service, token.trim());
+        Ok((self.ssh.running(&self.remote, &OPTIONS), Some(told.into_bytes())))
+    }
+
+    fn explain(&self, status: ExitStatus, complaint: &str) -> (String, bool) {
+        let place = self.ssh.place();
+        let last = complaint.lines().rev().find(|line| !line.trim().is_empty()).map(one_line);
+        let last = last.map_or_else(String::new, |last| format!(": {last}"));
+        match status.code() {
+            Some(ending::CONFIGURATION) => (format!("the mover at {place} cannot run{last}"), false),
+            Some(ending::TRY_AGAIN) => (format!("the mover at {place} left{last}"), true),
+            Some(126 | 127 | 255) => {
+                let error = self.ssh.failed(status, complaint);
+                let may_help = !error.kind.is_lasting();
+                (error.message, may_help)
+            }
+            _ => (format!("the mover at {place} ended by {status}{last}"), true),
+        }
+    }
+}

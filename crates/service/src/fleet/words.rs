@@ -1,0 +1,190 @@
+//! What is said of fleets over HTTP, by whoever lists, by movers, and by the service.
+
+use data_encoding::BASE64;
+use serde::{Deserialize, Serialize};
+
+use super::{Ending, FleetError, FleetResult, ShardContent, ShardLease};
+use crate::job::JobId;
+
+/// What is to be moved by many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpreadRequest {
+    /// The sources.
+    pub sources: Vec<String>,
+    /// Where to.
+    pub destination: String,
+    /// Options of the copies.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// Network streams of all movers together, if there is a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u16>,
+}
+
+/// A run that has begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpreadBegun {
+    /// The job.
+    pub id: JobId,
+    /// What its movers show; it is told once.
+    pub token: String,
+}
+
+/// Some of what was listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ListedShards {
+    /// Shards.
+    #[serde(default)]
+    pub shards: Vec<ShardWords>,
+    /// Files that nobody can move: names in base64, kinds and reasons.
+    #[serde(default)]
+    pub failed: Vec<(String, String, String)>,
+    /// Whether nothing more comes.
+    #[serde(default)]
+    pub all: bool,
+}
+
+/// A shard, its names in base64 as they need not be text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardWords {
+    /// Its key; nothing while it is listed.
+    #[serde(default)]
+    pub id: u64,
+    /// Which of the sources it is of.
+    pub source: u32,
+    /// How many files.
+    pub files: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// The names, a NUL byte behind each.
+    pub names: String,
+}
+
+impl ShardWords {
+    /// Of `content`.
+    pub fn of(id: u64, content: &ShardContent) -> Self {
+        let ShardContent { source, files, bytes, names } = content;
+        Self { id, source: *source, files: *files, bytes: *bytes, names: BASE64.encode(names) }
+    }
+
+    /// What it says.
+    pub fn content(&self) -> FleetResult<ShardContent> {
+        let names = bytes(&self.names)?;
+        Ok(ShardContent { source: self.source, files: self.files, bytes: self.bytes, names })
+    }
+}
+
+/// A mover asks for work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimRequest {
+    /// What it calls itself.
+    pub mover: String,
+    /// Its version, which is that of the service.
+    pub version: String,
+}
+
+/// What it is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "answer")]
+pub enum ClaimAnswer {
+    /// Do this.
+    Lease {
+        /// The lease's number.
+        lease: u64,
+        /// How long it holds from before it was asked for, in ms.
+        term_ms: u64,
+        /// What to move.
+        work: SpreadRequest,
+        /// Which of it.
+        shards: Vec<ShardWords>,
+        /// No more network streams than these, for now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        streams: Option<u16>,
+    },
+    /// Ask again later.
+    Wait,
+    /// There is nothing any more.
+    Drained,
+}
+
+impl ClaimAnswer {
+    /// A lease, with no more streams than `grant` says of all those of the run.
+    pub fn of(lease: &ShardLease, term_ms: u64, grant: impl Fn(u16) -> u16) -> FleetResult<Self> {
+        let work: SpreadRequest =
+            serde_json::from_str(&lease.work).map_err(|error| FleetError::Refused(error.to_string()))?;
+        let streams = work.streams.map(grant);
+        let shards = lease.shards.iter().map(|(id, content)| ShardWords::of(*id, content)).collect();
+        Ok(Self::Lease { lease: lease.token, term_ms, work, shards, streams })
+    }
+}
+
+/// A mover keeps its lease, and says what it sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenewRequest {
+    /// The lease.
+    pub lease: u64,
+    /// Network streams.
+    #[serde(default)]
+    pub streams: u16,
+    /// What they bring.
+    #[serde(default)]
+    pub throughput_bps: u64,
+    /// Bytes that have arrived under it.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
+/// It is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewed {
+    /// How long it holds from before that was asked, in ms.
+    pub term_ms: u64,
+    /// No more network streams than these from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u16>,
+}
+
+/// A mover ends its lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FinishRequest {
+    /// The lease.
+    pub lease: u64,
+    /// What became of its shards; one that is not named was not begun.
+    pub shards: Vec<EndingWords>,
+}
+
+/// What became of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndingWords {
+    /// Its key.
+    pub id: u64,
+    /// Names in base64, kinds and reasons of what failed.
+    #[serde(default)]
+    pub failed: Vec<(String, String, String)>,
+}
+
+impl EndingWords {
+    /// What they say.
+    pub fn ending(&self) -> FleetResult<Ending> {
+        Ok(Ending { shard: self.id, kept: false, failed: failures(&self.failed)? })
+    }
+}
+
+/// What failed, as it is said.
+pub fn failures(said: &[(String, String, String)]) -> FleetResult<Vec<(Vec<u8>, String, String)>> {
+    said.iter().map(|(name, kind, why)| Ok((bytes(name)?, kind.clone(), why.clone()))).collect()
+}
+
+/// A name that need not be text, as it is said.
+pub fn encoded(name: &[u8]) -> String {
+    BASE64.encode(name)
+}
+
+fn bytes(text: &str) -> FleetResult<Vec<u8>> {
+    BASE64.decode(text.as_bytes()).map_err(|error| FleetError::Refused(format!("names are base64: {error}")))
+}
