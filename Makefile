@@ -1,6 +1,6 @@
 # Tidegate: the everyday commands. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help build test lint doc lab lab-report lab-smoke bench long wheel clean
+.PHONY: help build test lint doc lab lab-report lab-smoke lab-fleet bench long wheel clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ lab-report: ## write docs/results/ and one HTML file from what is measured
 
 lab-smoke: build ## a little of everything the lab does (root, two minutes)
 	python3 -m lab smoke
+
+lab-fleet: build ## many hosts, one data set: movers by Slurm on hosts that are namespaces, with faults (root)
+	python3 -m lab.fleet run
 
 bench: lab ## the lab, its report, and what needs no network: simulators, models
 	python3 -m lab report
