@@ -233,7 +233,7 @@ impl EngineArgs {
         let (partition, options) = (self.partition.clone(), self.options.clone());
         Ok(match &self.engine {
             Choice::Local => Box::new(local::Local),
-            Choice::Ssh(hosts) => Box::new(ssh::OverSsh { hosts: hosts.clone(), args: ssh.clone() }),
+            Choice::Ssh(hosts) => Box::new(ssh::Hosts { hosts: hosts.clone(), args: ssh.clone() }),
             Choice::Slurm => Box::new(slurm::Slurm { partition, options }),
             Choice::Pbs => Box::new(pbs::Pbs { queue: partition, options }),
             Choice::Condor => Box::new(condor::Condor { options }),

@@ -22,14 +22,14 @@ const MOVER: &str = r#"mover --service "$service" --token-file - ${ca:+--server-
 
 /// Hosts, one after another as movers are wanted.
 #[derive(Debug)]
-pub struct OverSsh {
+pub struct Hosts {
     /// Where movers run.
     pub hosts: Vec<Target>,
     /// How ssh is run.
     pub args: SshArgs,
 }
 
-impl OverSsh {
+impl Hosts {
     /// What a shell there runs: it reads what [`told`] says and the token, and ends the mover when its standard input ends,
     /// as it does when we do. One line without single quotes and backslashes, which every login shell hands on alike.
     fn attended(&self) -> Result<String> {
@@ -42,7 +42,7 @@ impl OverSsh {
     }
 }
 
-impl Engine for OverSsh {
+impl Engine for Hosts {
     fn render(&self, movers: &Movers) -> Result<String> {
         let remote = format!(
             r#"exec sh -c 'PATH={}; export PATH; IFS= read -r service; IFS= read -r ca; exec {} {MOVER}'"#,
@@ -86,7 +86,7 @@ remote={}
     }
 }
 
-impl OverSsh {
+impl Hosts {
     /// The host of each mover.
     fn placed(&self, movers: &Movers) -> Vec<&Target> {
         self.hosts.iter().cycle().take(movers.count as usize).collect()
