@@ -19,6 +19,7 @@ use std::str::FromStr;
 use clap::Args;
 use tidegate_transfer::error::Result;
 
+pub use crate::engine::children::ask_to_end;
 use crate::engine::kubernetes::Mount;
 use crate::engine::quoting::{EngineOption, plain_word};
 use crate::exit::usage;
@@ -246,6 +247,11 @@ impl EngineArgs {
                 mounts: self.mounts.clone(),
             }),
         })
+    }
+
+    /// Whether they run on this host.
+    pub fn is_here(&self) -> bool {
+        self.engine == Choice::Local
     }
 
     /// The movers that are wanted of a service, by a file that holds their token.

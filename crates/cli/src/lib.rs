@@ -64,6 +64,7 @@ mod drive;
 
 mod ends;
 mod output;
+mod shard;
 
 mod command;
 

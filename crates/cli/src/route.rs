@@ -45,6 +45,7 @@ impl RouteArgs {
             plan: None,
             deletion: None,
             moving: false,
+            fence: None,
             pace,
             run: random_run(),
             stall: STALL,

@@ -1,6 +1,7 @@
 //! Asks a running `tidegate serve`: where it is, with which token, and what its refusals mean.
 
 pub mod jobs;
+pub mod leases;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -56,6 +57,16 @@ pub struct Service {
 }
 
 impl ServiceArgs {
+    /// Whether it was named.
+    pub fn is_named(&self) -> bool {
+        self.server.is_some()
+    }
+
+    /// The state directory, made if it is missing.
+    pub fn state_dir(&self) -> Result<PathBuf, Error> {
+        self.state.state_dir()
+    }
+
     /// The service meant.
     pub fn open(&self) -> anyhow::Result<Service> {
         Service::connect(self.server.as_deref(), self.server_ca.as_deref(), &self.state.state_dir()?)
@@ -108,6 +119,11 @@ impl Service {
             Some(server) => server.to_owned(),
             None => read_text(&directory.join(URL_FILE)).unwrap_or_else(|_| DEFAULT_URL.to_owned()),
         };
+        Self::at(&base, token, ca)
+    }
+
+    /// The service at `base`, for whoever shows `token`.
+    pub fn at(base: &str, token: String, ca: Option<&Path>) -> anyhow::Result<Self> {
         let base = base.trim().trim_end_matches('/').to_owned();
         if !base.starts_with("http://") && !base.starts_with("https://") {
             return Err(
@@ -131,6 +147,11 @@ impl Service {
             .tls_config(tls.build())
             .build();
         Ok(Service { agent: config.new_agent(), base, token })
+    }
+
+    /// Where it is.
+    pub fn base(&self) -> &str {
+        &self.base
     }
 
     /// What GET answers.
@@ -254,6 +275,7 @@ impl Service {
         let kind = match status {
             404 => ErrorKind::NotFound,
             401 | 403 => ErrorKind::Authentication,
+            409 => ErrorKind::Busy,
             400 | 405 | 413 | 415 | 422 => ErrorKind::Usage,
             _ => ErrorKind::Connection,
         };

@@ -14,6 +14,7 @@ mod metrics;
 mod past;
 mod problem;
 mod sign_in;
+mod spread;
 
 pub use auth::read_token;
 pub use listener::{Listener, TlsFiles};
@@ -34,6 +35,7 @@ use jobs::Counts;
 use metrics::Metrics;
 
 use crate::estimate::Estimator;
+use crate::fleet::Fleet;
 use crate::history::History;
 use crate::job::JobId;
 use crate::scheduler::Scheduler;
@@ -64,6 +66,8 @@ pub struct ApiParts {
     pub estimator: Estimator,
     /// What runs the jobs.
     pub scheduler: Scheduler,
+    /// What many hosts move.
+    pub fleet: Arc<Fleet>,
     /// Where the epochs of a job's latest attempt are left, one JSON line each.
     pub epochs: EpochFiles,
 }
@@ -76,6 +80,7 @@ struct App {
     history: History,
     estimator: Estimator,
     scheduler: Scheduler,
+    fleet: Arc<Fleet>,
     epochs: EpochFiles,
     counts: Counts,
     metrics: Arc<Metrics>,
@@ -103,12 +108,13 @@ impl Api {
         let directory = config.state.join(DIRECTORY);
         let (keys, code) = Keys::open(&directory, listener.address().port(), listener.secure())?;
         let (stopper, stop) = watch::channel(false);
-        let ApiParts { history, estimator, scheduler, epochs } = parts;
+        let ApiParts { history, estimator, scheduler, fleet, epochs } = parts;
         let connections = Box::new(listener.gauge());
         let app = App {
             history,
             estimator,
             scheduler,
+            fleet,
             epochs,
             counts: Counts::default(),
             metrics: Arc::default(),
@@ -155,8 +161,9 @@ impl Api {
 fn router(app: Arc<App>, keys: &Arc<Keys>) -> Router {
     let metrics = Arc::clone(&app.metrics);
     let patient = |routes: Routes<Arc<App>>| routes.map(|router| router.route_layer(from_fn(frame::patient)));
-    let open = patient(health::open_routes());
-    let guarded = patient(health::routes().and(jobs::routes()).and(past::routes()));
+    // Movers show the token of their run, which opens nothing else.
+    let open = patient(health::open_routes().and(spread::mover_routes()));
+    let guarded = patient(health::routes().and(jobs::routes()).and(spread::routes()).and(past::routes()));
     // These have limits of time of their own.
     let guarded = guarded.and(estimates::routes()).and(epochs::routes());
     let guarded = guarded.map(|router| router.route_layer(from_fn_with_state(Arc::clone(keys), auth::guard)));
@@ -180,6 +187,7 @@ mod tests {
     /// The methods, in lower case, and the paths that are answered.
     fn routes() -> Vec<(&'static str, &'static str)> {
         let ours = health::open_routes().and(health::routes()).and(jobs::routes()).and(past::routes());
+        let ours = ours.and(spread::routes()).and(spread::mover_routes());
         let (_, mut listed) = ours.and(estimates::routes()).and(epochs::routes()).into_parts();
         listed.extend(sign_in::routes().into_parts().1);
         listed

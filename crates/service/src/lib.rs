@@ -12,7 +12,9 @@
 //! | an estimate | [`estimate::Estimator`], [`estimate::EstimateRequest`], [`estimate::Answer`] |
 //! | a job, and files of jobs | [`job::Request`], [`job::Job`], [`job::file::read`] |
 //! | jobs that outlive a crash | [`queue::Queue`] |
+//! | what many hosts move together | [`fleet::Fleet`] |
 //! | what moves a job's data, and which job runs when | [`mover::Mover`], [`scheduler::Scheduler`] |
+//! | a job that many hosts move, followed | [`spread::Spreading`] |
 //! | all of it, over HTTP | [`api::Api`], [`server::run`] |
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
@@ -39,11 +41,15 @@ pub mod job;
 
 pub mod queue;
 
+pub mod fleet;
+
 mod event_log;
 
 mod output_file;
 
 pub mod mover;
+
+pub mod spread;
 
 pub mod scheduler;
 

@@ -10,11 +10,13 @@ use thiserror::Error;
 use crate::api::{Api, ApiParts, Config, DIRECTORY, EpochFiles};
 use crate::database::DatabaseError;
 use crate::estimate::{self, Program};
+use crate::fleet::{Fleet, FleetError};
 use crate::history::{History, Recorder, Retention, Timestamp};
 use crate::mover::Mover;
 use crate::names::Names;
 use crate::queue::{FILE, Queue, QueueError};
 use crate::scheduler::{self, Chooser, Limits, Scheduler, Sizes};
+use crate::spread::Spreading;
 
 /// How long jobs that have ended are kept in the queue; history keeps what was learned from them.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -55,6 +57,9 @@ pub enum StartError {
     /// It cannot listen, or its files cannot be read or written.
     #[error("{0}")]
     Io(#[from] io::Error),
+    /// What many hosts move cannot be opened.
+    #[error("{0}")]
+    Fleet(#[from] FleetError),
     /// History cannot be opened.
     #[error("{0}")]
     History(#[from] DatabaseError),
@@ -98,11 +103,15 @@ pub async fn run(
     // Not before: a proxy in front finds the one that works by who answers.
     let listener = Api::listen(&config)?;
     let history = History::open(&database).await?;
+    let fleet = Arc::new(match shared_queue {
+        true => Fleet::open_at(&database).await?,
+        false => Fleet::open(&own).await?,
+    });
     let recorder = Recorder::start(history.clone());
     let estimator = estimate::Estimator::with_names(program, Some(history.clone()), names);
     let parts = scheduler::Parts {
         queue: Arc::clone(&queue),
-        mover: mover()?,
+        mover: Arc::new(Spreading { others: mover()?, fleet: Arc::clone(&fleet) }),
         estimator: Arc::new(Chooser::new(estimator.clone(), sizes)),
         memory: Arc::new(recorder.clone()),
         limits,
@@ -114,7 +123,13 @@ pub async fn run(
         let history = history.clone();
         async move { history.watch().await }
     });
-    let parts = ApiParts { history: history.clone(), estimator, scheduler: scheduler.clone(), epochs };
+    let parts = ApiParts {
+        history: history.clone(),
+        estimator,
+        scheduler: scheduler.clone(),
+        fleet: Arc::clone(&fleet),
+        epochs,
+    };
     let api = Api::new(listener, &config, parts)?;
     ready(&api.url(), &api.sign_in_link());
     let mut taken_over = false;
@@ -132,6 +147,7 @@ pub async fn run(
         tracing::warn!("some of what happened last is not in the history");
     }
     queue.close().await;
+    fleet.close().await;
     history.close().await;
     match taken_over {
         true => Err(QueueError::Busy(queue.place().to_owned()).into()),

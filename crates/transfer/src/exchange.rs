@@ -9,6 +9,7 @@ use tidegate_control::{BitRate, Concurrency, PerStage, Stage};
 
 use crate::counters::{CounterDetail, Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fence::Fence;
 use crate::pipeline::data_streams::{Dialer, in_vain_pause, open_patiently};
 use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
@@ -198,7 +199,9 @@ pub fn converse(
     side: &Side,
     (outbox, inbox, version): (&Outbox, &Inbox, u16),
     reports: &Reports,
+    fence: Option<&Fence>,
 ) -> Result<()> {
+    let asking = Arc::new(AtomicBool::new(false));
     let mut confirmed = Instant::now();
     let mut checked = Instant::now();
     let mut talk = Talk::new();
@@ -238,6 +241,7 @@ pub fn converse(
             (Some(Message::Stop), _) => {
                 return Err(Error::new(ErrorKind::Interrupted, "the other end stopped the transfer"));
             }
+            (Some(Message::AskLeave(number)), Side::Send(_)) => answer(fence, number, outbox, &asking)?,
             (Some(message), Side::Send(sender)) => {
                 if sender.handle(message)? {
                     return Ok(());
@@ -269,6 +273,23 @@ pub fn converse(
             return Err(error);
         }
     }
+}
+
+/// Finds out whether files may get their names, and says so, while the conversation goes on. A receiver asks once at a time.
+fn answer(fence: Option<&Fence>, number: u32, outbox: &Outbox, asking: &Arc<AtomicBool>) -> Result<()> {
+    let fence =
+        fence.ok_or_else(|| Error::protocol("the receiver asks for leave where there is no lease"))?;
+    if asking.swap(true, Relaxed) {
+        return Err(Error::protocol("the receiver asks for leave twice at a time"));
+    }
+    let (fence, outbox, asking) = (fence.clone(), outbox.clone(), Arc::clone(asking));
+    let ask = move || {
+        let answer = fence.answer(number);
+        asking.store(false, Relaxed);
+        outbox.send(&answer);
+    };
+    let started = thread::Builder::new().name("leave".to_owned()).spawn(ask);
+    started.map(drop).map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))
 }
 
 /// Keeps as many streams open as the receiver was told to dial.
@@ -424,7 +445,7 @@ mod tests {
             ));
             let conversation = thread::spawn(move || {
                 let reports = Reports::default();
-                converse(&side, (&outbox, &inbox, version), &reports).expect_err("it is stopped");
+                converse(&side, (&outbox, &inbox, version), &reports, None).expect_err("it is stopped");
             });
             to_us.send(&Message::Poll(6));
             to_us.send(&Message::Poll(7));

@@ -27,6 +27,7 @@
 //! pipeline    write_path, pool, staging, work, proof: what downloads and uploads share with transfers
 //! sys         clock: Instant · confined: Root · processors: CpuTime · memory
 //!
+//! fence       Fence: a transfer under a lease
 //! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
 //!             message, handshake, session, channel, frame: for peers that tests script
 //! ```
@@ -55,6 +56,7 @@
 //!     plan: None,
 //!     deletion: None,
 //!     moving: false,
+//!     fence: None,
 //!     pace: Pace::new(std::time::Duration::from_millis(100)),
 //!     run: random_run(),
 //!     stall: STALL,
@@ -109,6 +111,8 @@ pub mod terms;
 
 // What travels.
 pub mod wire;
+
+pub mod fence;
 
 // Where data lies, and what is remembered of it.
 pub mod store;

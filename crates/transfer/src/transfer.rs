@@ -112,14 +112,14 @@ impl LiveTransfer {
         bounds: PerStage<Bounds>,
         setup: &Setup,
     ) -> Result<Paced<Self>> {
-        let (pace, interrupt) = (setup.pace, setup.interrupt.clone());
+        let (pace, interrupt, fence) = (setup.pace, setup.interrupt.clone(), setup.fence.clone());
         let side = Arc::new(side);
         let (reports, end) = (Arc::new(Reports::default()), Arc::new(End::default()));
         let conversation = {
             let (side, outbox, reports, end) =
                 (Arc::clone(&side), outbox.clone(), Arc::clone(&reports), Arc::clone(&end));
             move || {
-                let result = converse(&side, (&outbox, &inbox, version), &reports);
+                let result = converse(&side, (&outbox, &inbox, version), &reports, fence.as_ref());
                 side.stop();
                 *end.result.lock().expect("not poisoned") = Some(result);
                 end.changed.notify_all();
@@ -414,6 +414,7 @@ mod tests {
             taking: Default::default(),
             deletion: None,
             moving: false,
+            fence: None,
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: STALL,

@@ -65,6 +65,7 @@ impl DownloadThreads {
                 sink: sink.clone(),
                 journal,
                 catalogue: None,
+                permit: None,
                 ledger: Arc::default(),
                 staging: settings.staging,
                 max_workers: most,

@@ -18,7 +18,7 @@ use super::listener::Peer;
 use super::problem::Problem;
 use crate::history::{self, Decision};
 use crate::job::file::{Format, read};
-use crate::job::{Event, Job, JobId, Request, State as JobState};
+use crate::job::{Event, Job, JobId, JobKind, Request, State as JobState};
 use crate::queue::{IdempotencyKey, Queue, QueueError, Submission};
 use tidegate_contract::text::one_line;
 
@@ -166,6 +166,10 @@ async fn take(app: &App, headers: &HeaderMap, body: &str) -> Result<(Submission,
     let wrong = "correct it and submit it again; nothing of it was taken";
     let requests =
         read(body, format, None).map_err(|error| Problem::bad_request(error.to_string(), wrong))?;
+    if requests.iter().any(|request| request.kind == JobKind::Spread) {
+        let why = "a job that many hosts move has to be listed";
+        return Err(Problem::bad_request(why, "begin it by `tidegate spread`, or POST /api/v1/spreads"));
+    }
     let key = key_of(headers)?;
     let submission = app.scheduler.submit_once(key.as_ref(), &requests).await?;
     Ok((submission, requests))
@@ -244,11 +248,17 @@ async fn view(app: &App, id: &str) -> Result<View, Problem> {
 }
 
 async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<View>, Problem> {
-    app.scheduler.cancel(number(&id)?).await?;
+    let number = number(&id)?;
+    app.scheduler.cancel(number).await?;
+    app.fleet.cancel(number).await?;
     view(&app, &id).await.map(Json)
 }
 
 async fn pause(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<View>, Problem> {
+    if find(&app, &id).await?.request.kind == JobKind::Spread {
+        let why = format!("job {id} is moved by many hosts, which are not held up");
+        return Err(Problem::conflict(why, "cancel it; spreading again skips what arrived"));
+    }
     app.scheduler.pause(number(&id)?).await?;
     view(&app, &id).await.map(Json)
 }

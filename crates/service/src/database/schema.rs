@@ -18,10 +18,16 @@ impl Backend {
     /// A step of a schema in its own words.
     fn dialect(self, step: &str) -> String {
         let words = match self {
-            Self::Sqlite => ["INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER", "BLOB", " STRICT"],
-            Self::Postgres => ["BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY", "BIGINT", "BYTEA", ""],
+            Self::Sqlite => ["INTEGER PRIMARY KEY AUTOINCREMENT", "INTEGER", "BLOB", " STRICT", "STRICT"],
+            Self::Postgres => [
+                "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+                "BIGINT",
+                "BYTEA",
+                "",
+                "WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01)",
+            ],
         };
-        let marks = ["{id}", "{whole}", "{bytes}", " {strict}"];
+        let marks = ["{id}", "{whole}", "{bytes}", " {strict}", "{renewed}"];
         marks.iter().zip(words).fold(step.to_owned(), |text, (mark, word)| text.replace(mark, word))
     }
 }
@@ -29,7 +35,8 @@ impl Backend {
 impl Database {
     /// Brings the tables of `component` to the last of `steps`, each of which is applied once, whichever and
     /// however many programs open the database. In a step `{id}` stands for a key that counts up, `{whole}` and `{bytes}`
-    /// for a type of 64 bits and of bytes in a table that is `{strict}` about its types.
+    /// for a type of 64 bits and of bytes in a table that is `{strict}` about its types; one that is `{renewed}` leaves room
+    /// beside its rows, which change often.
     pub async fn migrate(&self, component: &'static str, steps: &'static [&'static str]) -> Result<()> {
         self.within(OPENING, "make its tables", async {
             let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);

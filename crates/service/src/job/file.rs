@@ -353,7 +353,14 @@ mod tests {
         let mut set = |name: &str, value: Value| ad.set(Attribute { name: name.to_owned(), value, line: 0 });
         let word = |word: &str| Value::Expression(word.to_owned());
         let text = |text: &str| Value::Text(text.to_owned());
-        set("dap_type", word(if request.kind == JobKind::Transfer { "transfer" } else { "estimation" }));
+        set(
+            "dap_type",
+            word(match request.kind {
+                JobKind::Transfer => "transfer",
+                JobKind::Estimation => "estimation",
+                JobKind::Spread => "spread",
+            }),
+        );
         if let Some(source) = request.sources.first() {
             set("src_url", text(source));
         }

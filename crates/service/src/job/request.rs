@@ -42,6 +42,8 @@ pub enum JobKind {
     Transfer,
     /// Tells how fast and with how many streams data would move; is answered at once.
     Estimation,
+    /// Is moved by many hosts, which take it shard by shard.
+    Spread,
 }
 
 /// How the events of a job are written into its log.

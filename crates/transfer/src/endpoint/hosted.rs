@@ -16,6 +16,7 @@ use crate::endpoint::turns::Candidate;
 use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
+use crate::fence::Permit;
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
@@ -41,7 +42,7 @@ use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::message::{
-    DELETION_SINCE, DETAIL_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE,
+    DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE,
     SHORT_EPOCHS_SINCE, TELL_SINCE,
 };
 use crate::wire::session::{self, Inbox, Outbox};
@@ -159,7 +160,7 @@ fn answer(
     let mut run = None;
     let mut roots = Vec::new();
     let (mut selection, mut taking) = (Selection::default(), Taking::default());
-    let (mut deletion, mut moving) = (None, false);
+    let (mut deletion, mut moving, mut fenced) = (None, false, false);
     let request = loop {
         match inbox.receive_within(IDLE)? {
             Some(Message::Run { id, stall_ms }) if *version >= RUN_SINCE && run.is_none() => {
@@ -174,6 +175,7 @@ fn answer(
                 deletion = Some(said);
             }
             Some(Message::Moving) if *version >= DELETION_SINCE => moving = true,
+            Some(Message::Fenced) if *version >= FENCE_SINCE => fenced = true,
             Some(Message::Request(request)) => break request,
             Some(_) => return Err(Error::protocol("a session begins with a request")),
             None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
@@ -222,13 +224,14 @@ fn answer(
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let destination = open_sink(
+            let mut destination = open_sink(
                 endpoint,
                 caller.session,
                 &sink,
                 &id,
                 (&terms, (taking, deletion.as_ref(), moving), &roots),
             )?;
+            destination.permit = fenced.then(|| Permit::of_peer(outbox.clone()));
             let share = account.share.clone();
             let make = || {
                 let asked = Asked::Anything;
@@ -357,7 +360,17 @@ fn open_sink(
     };
     let mirror = Mirror::of(&sink, deletion, &session.account.share.metadata, backup)?;
     let sink = Arc::new(sink);
-    Ok(Destination { sink, journal, catalogue, asks_hashes, taking, selection: None, moving, mirror })
+    Ok(Destination {
+        sink,
+        journal,
+        catalogue,
+        asks_hashes,
+        taking,
+        selection: None,
+        moving,
+        mirror,
+        permit: None,
+    })
 }
 
 fn open_source(
@@ -406,7 +419,7 @@ fn serve(
         *slot = Some(Arc::clone(&side));
         side
     };
-    let result = converse(&side, (outbox, inbox, version), &Reports::default());
+    let result = converse(&side, (outbox, inbox, version), &Reports::default(), None);
     // Let go of the journal before anybody may take over.
     side.stop();
     hosted.side.lock().expect("not poisoned").take();
@@ -433,6 +446,7 @@ fn relay(
         plan: (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox)),
         deletion,
         moving,
+        fence: None,
         pace,
         run,
         stall,

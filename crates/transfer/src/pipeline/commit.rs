@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::catalogue::{Catalogue, Verified};
 use crate::error::{ErrorKind, Result};
+use crate::fence::Permit;
 use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::manifest::{Entry, FileId};
@@ -59,17 +60,19 @@ pub struct Committer {
     pub journal: Option<Arc<Mutex<Journal>>>,
     /// What is verified for ever; none if another process holds it.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
+    /// What there has to be before a file gets its name.
+    pub permit: Option<Arc<Permit>>,
     /// How many threads may help.
     pub threads: Arc<Quota>,
 }
 
 /// Commits what arrives on `complete` until the other side hangs up. `progress` is asked for what to
-/// record; `ended` is told how the files of a group ended.
+/// record; `ended` is told how the files of a group ended, or why no more may get their names.
 pub fn commit_all<F: AsRef<Incoming>>(
     committer: &Committer,
     complete: &Receiver<Complete>,
     progress: impl Fn() -> Vec<Progress<F>>,
-    ended: impl Fn(Vec<(FileId, Outcome)>),
+    ended: impl Fn(Result<Vec<(FileId, Outcome)>>),
 ) {
     let mut checkpoint = Instant::now() + CHECKPOINT;
     loop {
@@ -92,7 +95,7 @@ pub fn commit_all<F: AsRef<Incoming>>(
     }
 }
 
-fn commit(committer: &Committer, group: Vec<Complete>) -> Vec<(FileId, Outcome)> {
+fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Outcome)>> {
     let mut outcomes = Vec::with_capacity(group.len());
     let mut keep = |file: Complete, result: Result<()>| match result {
         Ok(()) => Some(file),
@@ -115,6 +118,8 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Vec<(FileId, Outcome)>
             tracing::warn!("the journal cannot be written: {error}");
         }
     }
+    // As late as can be: from here to the last rename it must hold.
+    committer.permit.as_ref().map_or(Ok(()), |permit| permit.obtain())?;
     let named: Vec<Complete> = synced
         .into_iter()
         .filter_map(|file| {
@@ -142,7 +147,7 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Vec<(FileId, Outcome)>
         }
     }
     outcomes.extend(named.into_iter().map(|file| (file.id, Outcome::Committed)));
-    outcomes
+    Ok(outcomes)
 }
 
 /// Removes an unfinished file. The journal is told before: what it calls complete, the next run would take for renamed.
@@ -252,8 +257,13 @@ mod tests {
             let work = sink.work().expect("it writes");
             let journal = Journal::open_for_test(work, &Quota::unlimited());
             let journal = Some(Arc::new(Mutex::new(journal)));
-            let committer =
-                Committer { sink: sink.clone(), journal, catalogue: None, threads: Quota::new(0) };
+            let committer = Committer {
+                sink: sink.clone(),
+                journal,
+                catalogue: None,
+                permit: None,
+                threads: Quota::new(0),
+            };
             Self { sink, committer }
         }
 
@@ -298,7 +308,7 @@ mod tests {
             let nothing = Vec::<Progress<Incoming>>::new;
             commit_all(&self.committer, &completed, nothing, |outcomes| {
                 let mut ended = ended.lock().expect("not poisoned");
-                for (id, outcome) in outcomes {
+                for (id, outcome) in outcomes.expect("nobody is asked") {
                     match outcome {
                         Outcome::Committed => ended.0.push(id),
                         Outcome::Failed(_) => ended.1.push(id),

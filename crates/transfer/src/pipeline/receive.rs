@@ -11,6 +11,7 @@ use tidegate_control::{Concurrency, PerStage};
 use crate::catalogue::Catalogue;
 use crate::counters::{CounterDetail, Counters, Glimpse, StageGlimpse};
 use crate::error::{Error, ErrorKind, Result};
+use crate::fence::Permit;
 use crate::filter::Filter;
 use crate::hash::Digest;
 use crate::journal::Journal;
@@ -84,6 +85,8 @@ pub struct Destination {
     pub moving: bool,
     /// What becomes of the rest of it once everything is there.
     pub mirror: Option<Mirror>,
+    /// What it has to have before a file gets its name, where others may have taken the work over.
+    pub permit: Option<Permit>,
 }
 
 impl Destination {
@@ -91,7 +94,7 @@ impl Destination {
     pub fn nowhere(sink: Arc<dyn Sink>) -> Self {
         let (taking, selection) = (Taking::default(), None);
         let (journal, catalogue, mirror, moving) = (None, None, None, false);
-        Self { sink, journal, catalogue, asks_hashes: false, taking, selection, moving, mirror }
+        Self { sink, journal, catalogue, asks_hashes: false, taking, selection, moving, mirror, permit: None }
     }
 }
 
@@ -155,6 +158,7 @@ struct ReceiverState {
     /// Entries that wait to be prepared.
     waiting: AtomicUsize,
     moving: bool,
+    permit: Option<Arc<Permit>>,
     /// Until it is acted on.
     mirror: Mutex<Option<Mirror>>,
 }
@@ -179,8 +183,9 @@ impl Receiver {
         ledger: Arc<Ledger>,
         share: Share,
     ) -> Self {
-        let Destination { sink, journal, catalogue, asks_hashes, taking, selection, moving, mirror } =
+        let Destination { sink, journal, catalogue, asks_hashes, taking, selection, moving, mirror, permit } =
             destination;
+        let permit = permit.map(Arc::new);
         let checked = selection.as_ref().filter(|selection| selection.can_be_checked());
         let filter = checked.and_then(|selection| selection.filter().ok()).unwrap_or_default();
         let may_miss = selection.is_some_and(|selection| selection.may_leave_out_files());
@@ -192,6 +197,7 @@ impl Receiver {
                 sink,
                 journal,
                 catalogue: catalogue.clone(),
+                permit: permit.clone(),
                 ledger,
                 staging: terms.staging,
                 max_workers: terms.max_workers,
@@ -219,6 +225,7 @@ impl Receiver {
             listed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             moving,
+            permit,
             mirror: Mutex::new(mirror),
             share,
             terms,
@@ -321,6 +328,10 @@ impl Receiver {
                 self.intend(Intent::Abandon(id, error))?;
             }
             Message::Abandon(id, error) => shared.abandon(id, error),
+            Message::Leave(number, leave) => match &shared.permit {
+                Some(permit) => permit.answered(number, leave)?,
+                None => return Err(Error::protocol("the sender answered what it was not asked")),
+            },
             Message::Problem(path, error) => shared.path.ledger.failed(&path, error, false),
             Message::Overdue { streams, for_ms } => {
                 self.look_after(&streams, Duration::from_millis(for_ms.into()));

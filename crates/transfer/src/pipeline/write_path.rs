@@ -26,6 +26,7 @@ use tidegate_control::{BitRate, ByteCount};
 
 use crate::catalogue::Catalogue;
 use crate::error::{Error, ErrorKind, Result};
+use crate::fence::Permit;
 use crate::hash::Digest;
 use crate::journal::{Journal, Left};
 use crate::ledger::Ledger;
@@ -122,6 +123,8 @@ pub struct WriteSettings<'s> {
     pub journal: Option<Journal>,
     /// What is verified for ever, if that is remembered.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
+    /// What there has to be before a file gets its name, where others may have taken the work over.
+    pub permit: Option<Arc<Permit>>,
     /// What is counted.
     pub ledger: Arc<Ledger>,
     /// Bytes between taking in and writing.
@@ -158,13 +161,15 @@ pub struct WritePath<F> {
 impl<F: AsRef<Incoming>> WritePath<F> {
     /// A write path on which nothing has arrived.
     pub fn new(settings: WriteSettings<'_>) -> Self {
-        let WriteSettings { sink, journal, catalogue, ledger, staging, max_workers, limit, share } = settings;
+        let WriteSettings { sink, journal, catalogue, permit, ledger, staging, max_workers, limit, share } =
+            settings;
         // Bounded: complete files keep a descriptor open until they are committed.
         let (complete, completed) = mpsc::sync_channel(GROUP);
         let committer = Committer {
             sink: Arc::clone(&sink),
             journal: journal.map(|journal| Arc::new(Mutex::new(journal))),
             catalogue,
+            permit,
             threads: Arc::clone(&share.threads),
         };
         Self {
@@ -397,7 +402,15 @@ impl<F: AsRef<Incoming>> WritePath<F> {
     fn commit<H: WriteHandler<File = F>>(&self, handler: &H) {
         let Some(committer) = self.committer.lock().expect("not poisoned").clone() else { return };
         let completed = self.completed.lock().expect("not poisoned");
-        commit_all(&committer, &completed, || self.progress(), |outcomes| handler.ended(outcomes));
+        commit_all(
+            &committer,
+            &completed,
+            || self.progress(),
+            |committed| match committed {
+                Ok(outcomes) => handler.ended(outcomes),
+                Err(error) => handler.fail(error),
+            },
+        );
     }
 
     /// Segments verified since the last time, of files still on their way.
@@ -524,6 +537,7 @@ mod tests {
                 sink: Arc::new(NullSink),
                 journal: None,
                 catalogue: None,
+                permit: None,
                 ledger: Arc::default(),
                 staging: ByteCount::mib(1),
                 max_workers: 1,

@@ -14,7 +14,7 @@ use crate::spec::{Iperf3Test, RunId, SourceRoot};
 use crate::terms::Purpose;
 use crate::wire::handshake::{self, Unopened};
 use crate::wire::message::{
-    DELETION_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
+    DELETION_SINCE, FENCE_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request,
     SELECTION_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
@@ -143,6 +143,18 @@ impl Link {
         if moving {
             self.needs(DELETION_SINCE, "--move is understood", " or leave it out")?;
             self.outbox.send(&Message::Moving);
+        }
+        Ok(())
+    }
+
+    /// Says that files get their names only by leave.
+    ///
+    /// # Errors
+    /// It is too old to understand that.
+    pub fn name_fence(&self, fenced: bool) -> Result<()> {
+        if fenced {
+            self.needs(FENCE_SINCE, "leases are understood", "")?;
+            self.outbox.send(&Message::Fenced);
         }
         Ok(())
     }

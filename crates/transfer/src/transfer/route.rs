@@ -12,6 +12,7 @@ use tidegate_control::{Bounds, PerStage};
 use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Side, StreamKeeper};
+use crate::fence::{Fence, Permit};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::mirror::Mirror;
@@ -86,6 +87,8 @@ pub struct Setup {
     pub deletion: Option<Deletion>,
     /// Whether files are removed at the source once they have arrived.
     pub moving: bool,
+    /// The lease under which it is made, if others may take it over.
+    pub fence: Option<Fence>,
     /// How it is driven.
     pub pace: Pace,
     /// Names the run, for all its tries.
@@ -105,6 +108,11 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// What a transfer is called: under each lease otherwise, so that no two write one unfinished file.
+    fn id_of(&self, id: TransferId) -> TransferId {
+        self.fence.as_ref().map_or(id, |fence| transfer_id(&[b"lease", &id, &fence.lease().to_le_bytes()]))
+    }
+
     /// A session with the endpoint at `address`.
     fn link(&self, address: &Address) -> Result<Link> {
         check_ticket(address, self.pki.as_ref())?;
@@ -128,6 +136,7 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
             let single = source.is_single_file();
             let identity = local_identity(paths)?;
             let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
+            let id = setup.id_of(id);
             let sink = SinkSpec::Files { path: address.path.clone(), single };
             let request = Request::Receive { id, sink, terms: setup.terms.clone() };
             push(Box::new(source), address, setup.link(address)?, request, setup)
@@ -172,6 +181,7 @@ pub fn push(
     link.name_taking(setup.taking)?;
     link.name_deletion(setup.deletion.as_ref())?;
     link.name_moving(setup.moving)?;
+    link.name_fence(setup.fence.is_some())?;
     link.name_roots(source.roots());
     let token = link.request(request)?;
     let Link { outbox, inbox, config, version, way, .. } = link;
@@ -224,6 +234,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let SourceSpec::Files(paths) = &spec else { return Err(Error::protocol("memory has no files")) };
             let names = paths.join(&b'\0');
             let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
+            let id = setup.id_of(id);
             let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.purpose, &roots)?;
             let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose()?;
             let catalogue = setup.catalogues.for_purpose(setup.terms.purpose, &local.absolute);
@@ -248,6 +259,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
                     selection,
                     moving: setup.moving,
                     mirror,
+                    permit: setup.fence.clone().map(Permit::of),
                 },
             )
         }
@@ -266,6 +278,10 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
 }
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
+    if setup.fence.is_some() {
+        let why = "under a lease one side is the mover's own: it asks before files get their names";
+        return Err(Error::new(ErrorKind::Usage, why));
+    }
     let issued = setup.link(to)?;
     issued.name_deletion(setup.deletion.as_ref())?;
     let ticket = one_time_ticket(&issued, Request::OneTimeTicket { path: to.path.clone() })?;

@@ -23,7 +23,7 @@ use crate::terms::{Purpose, Terms};
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 10);
+pub const VERSIONS: (u16, u16) = (1, 11);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -63,6 +63,9 @@ pub(crate) fn longest_path(version: u16) -> usize {
 
 /// The version since which a receiver can be told to remove what the source does not have, and a sender what arrived.
 pub const DELETION_SINCE: u16 = 10;
+
+/// The version since which a receiver can be told to ask before files get their names.
+pub const FENCE_SINCE: u16 = 11;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -316,6 +319,13 @@ pub enum Message {
     NamesEnd(Option<Error>),
     /// Receiver, and the sender to a third party: so much was removed, and why no more; since version 10.
     Deleted(u64, Option<Error>),
+
+    /// Initiator and sender, ahead of its request: the receiver asks before files get their names; since version 11.
+    Fenced,
+    /// Receiver: may files get their names? Since version 11.
+    AskLeave(u32),
+    /// Sender, for the question of that number: for so many ms from when it was asked, or why not; since version 11.
+    Leave(u32, Result<u32>),
 }
 
 /// Encodes `message` with its length prefix.
@@ -440,6 +450,9 @@ mod tests {
         assert_eq!(encode(&Message::Names(Vec::new()))[4..], [45, 0]);
         assert_eq!(encode(&Message::NamesEnd(None))[4..], [46, 0]);
         assert_eq!(encode(&Message::Deleted(5, None))[4..], [47, 5, 0]);
+        assert_eq!(encode(&Message::Fenced)[4..], [48]);
+        assert_eq!(encode(&Message::AskLeave(1))[4..], [49, 1]);
+        assert_eq!(encode(&Message::Leave(1, Ok(7)))[4..], [50, 1, 0, 7]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

@@ -85,6 +85,7 @@ impl Fixture {
             plan: None,
             deletion: None,
             moving: false,
+            fence: None,
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: self.stall,

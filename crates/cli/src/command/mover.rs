@@ -1,0 +1,283 @@
+//! `tidegate mover`: takes shards of a run from a service and moves them, until there are none.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use tidegate_contract::text::show;
+use tidegate_service::fleet::words::{
+    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ShardWords, SpreadRequest, encoded,
+};
+use tidegate_service::fleet::{FleetError, ShardContent};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::transfer::Interrupt;
+
+use crate::drive::Ended;
+use crate::engine::ending::{CONFIGURATION, DRAINED, TRY_AGAIN};
+use crate::exit::{in_one_line, usage};
+use crate::service::Service;
+use crate::service::leases::{Held, of};
+use crate::settings::StateArgs;
+use crate::shard::{CopyOptions, Shards, placed_beneath};
+use crate::signals::interrupt_on_signals;
+use crate::terminal;
+
+/// The rest while others have what is left.
+const REST: Duration = Duration::from_millis(500);
+
+/// How long a service may not answer before the mover leaves.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// How often in a row leases may come to nothing before it leaves.
+const MAX_IN_VAIN: u32 = 3;
+
+/// Longest token that is read.
+const MAX_TOKEN: u64 = 4096;
+
+/// Take shards of a run of a service, and move them until none is left.
+///
+/// Started by `tidegate spread`, by an engine, or by hand; any number may run, and each may end at any time. Exit codes: 0
+/// nothing is left, 75 there is more to do (start it again), 78 it can never run so.
+#[derive(Debug, Args)]
+pub struct MoverArgs {
+    /// The service's address
+    #[arg(long, value_name = "URL")]
+    service: String,
+    /// The file that holds the run's token, which only its owner may read; - reads a line of standard input
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_MOVER_TOKEN_FILE")]
+    token_file: PathBuf,
+    /// What it calls itself: no two at a time may share a name [default: the host and the process]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// The certificate authority of the service's certificate, PEM [default: the system's]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVER_CA")]
+    server_ca: Option<PathBuf>,
+    #[command(flatten)]
+    state: StateArgs,
+}
+
+/// Runs the command.
+pub fn run(args: &MoverArgs) -> anyhow::Result<ExitCode> {
+    let code = match args.agent().and_then(|agent| agent.run()) {
+        Ok(code) => code,
+        Err(error) => {
+            terminal::complain(&in_one_line(&error));
+            let lasting = error.downcast_ref::<Error>().is_none_or(|error| error.kind.is_lasting());
+            if lasting { CONFIGURATION } else { TRY_AGAIN }
+        }
+    };
+    Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
+}
+
+impl MoverArgs {
+    fn agent(&self) -> anyhow::Result<Agent> {
+        let token = token(&self.token_file)?;
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let name = self.name.clone().unwrap_or_else(|| format!("{host}-{}", std::process::id()));
+        Ok(Agent {
+            service: Arc::new(Service::at(&self.service, token, self.server_ca.as_deref())?),
+            name,
+            state: self.state.state_dir()?,
+            stop: interrupt_on_signals(),
+        })
+    }
+}
+
+/// The token in `path`, which nobody else may read.
+fn token(path: &Path) -> Result<String> {
+    let failed = |error| Error::io("read", path.as_os_str().as_encoded_bytes(), error);
+    let mut text = String::new();
+    if path.as_os_str() == "-" {
+        BufReader::new(std::io::stdin().take(MAX_TOKEN)).read_line(&mut text).map_err(failed)?;
+    } else {
+        let file = File::open(path).map_err(failed)?;
+        let mode = file.metadata().map_err(failed)?.mode();
+        if mode & 0o077 != 0 {
+            let path = path.display();
+            return Err(usage(format!(
+                "{path} can be read by others (mode {:o}): chmod 600 {path}",
+                mode & 0o777
+            )));
+        }
+        file.take(MAX_TOKEN).read_to_string(&mut text).map_err(failed)?;
+    }
+    match text.trim() {
+        "" => Err(usage(format!("{} holds no token", path.display()))),
+        token => Ok(token.to_owned()),
+    }
+}
+
+/// A mover.
+struct Agent {
+    service: Arc<Service>,
+    name: String,
+    state: PathBuf,
+    stop: Interrupt,
+}
+
+impl Agent {
+    /// Moves until nothing is left; answers with the exit code.
+    fn run(&self) -> anyhow::Result<i32> {
+        let mut in_vain = 0;
+        let mut heard = Instant::now();
+        while !self.stop.is_raised() {
+            let asked = Instant::now();
+            let request =
+                ClaimRequest { mover: self.name.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
+            let answer = match self.service.post("/mover/claim", &request).map_err(of) {
+                Ok(answer) => answer,
+                // A service that is started again, or another one, goes on where this one was.
+                Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {
+                    tracing::info!("{error}");
+                    self.rest();
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            heard = Instant::now();
+            match answer {
+                ClaimAnswer::Drained => return Ok(DRAINED),
+                ClaimAnswer::Wait => self.rest(),
+                ClaimAnswer::Lease { lease, term_ms, work, shards } => {
+                    let held = Held::new(
+                        Arc::clone(&self.service),
+                        lease,
+                        asked,
+                        Duration::from_millis(term_ms),
+                        Interrupt::default(),
+                    );
+                    match self.move_shards(held, &work, &shards)? {
+                        None => in_vain = 0,
+                        Some(error) if error.kind.is_lasting() => return Err(error.into()),
+                        Some(error) => {
+                            tracing::warn!("{error}");
+                            in_vain += 1;
+                            if in_vain >= MAX_IN_VAIN {
+                                return Err(Error::new(ErrorKind::Connection, error.message).into());
+                            }
+                            self.rest();
+                        }
+                    }
+                }
+            }
+        }
+        Ok(TRY_AGAIN)
+    }
+
+    fn rest(&self) {
+        let end = Instant::now() + REST;
+        while Instant::now() < end && !self.stop.is_raised() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Moves the shards of a lease, source by source, and reports what became of them; why it broke off, if it did.
+    fn move_shards(
+        &self,
+        held: Held,
+        work: &SpreadRequest,
+        shards: &[ShardWords],
+    ) -> anyhow::Result<Option<Error>> {
+        let options = CopyOptions::read(&work.options, &self.state)?;
+        let mut sources: BTreeMap<u32, Vec<(u64, ShardContent)>> = BTreeMap::new();
+        for shard in shards {
+            let content = shard.content().map_err(|error: FleetError| usage(error.to_string()))?;
+            sources.entry(shard.source).or_default().push((shard.id, content));
+        }
+        let held = Arc::new(held);
+        let keeper = held.keep();
+        let (mut endings, mut broke) = (Vec::new(), None);
+        for (number, shards) in sources {
+            let Some(source) = work.sources.get(number as usize) else {
+                return Err(usage(format!("the job has no source {number}")).into());
+            };
+            match self.copy(&held, &options, (source, &work.destination), &shards) {
+                Ok(failed) => endings.extend(failed),
+                Err(error) => {
+                    broke = Some(error);
+                    break;
+                }
+            }
+        }
+        drop(keeper);
+        // What is not named was not begun, or broke off: it waits again.
+        let report = FinishRequest { lease: held.number(), shards: endings };
+        match self.report(&report) {
+            // Another has them by now.
+            Err(error) if error.kind == ErrorKind::Busy => {
+                tracing::warn!("{error}");
+                Ok(None)
+            }
+            Err(error) => Ok(Some(error)),
+            Ok(()) => Ok(broke),
+        }
+    }
+
+    fn report(&self, report: &FinishRequest) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            match self.service.post::<()>("/mover/finish", report).map_err(of) {
+                Err(error) if error.is_retryable() && began.elapsed() < PATIENCE => self.rest(),
+                done => return done,
+            }
+            if self.stop.is_raised() {
+                thread::sleep(REST);
+            }
+        }
+    }
+
+    /// Copies shards of one source; answers with what became of each.
+    fn copy(
+        &self,
+        held: &Arc<Held>,
+        options: &CopyOptions,
+        (source, destination): (&str, &str),
+        shards: &[(u64, ShardContent)],
+    ) -> Result<Vec<EndingWords>> {
+        let names = shards.iter().flat_map(|(_, content)| content.names()).map(<[u8]>::to_vec).collect();
+        let interrupt = held.interrupt().clone();
+        let stop = self.stop.clone();
+        let stopping = interrupt.clone();
+        let shards_to_copy = Shards { source, destination, names, fence: held.fence(), interrupt };
+        let ended = options.copy_shards(shards_to_copy, |epoch| {
+            held.saw(epoch.concurrency.network, epoch.throughput_bps.network.0);
+            if stop.is_raised() {
+                stopping.raise();
+            }
+        });
+        let Ended { summary, error, .. } = ended.map_err(of)?;
+        if let Some(error) = error {
+            return Err(error);
+        }
+        let prefix = placed_beneath(source);
+        let ending = |(id, content): &(u64, ShardContent)| {
+            let failed = summary.failures.iter().filter_map(|failure| {
+                let name = match content.names.is_empty() {
+                    true => Some(&b""[..]),
+                    false => content.names().find(|name| is_of(&failure.path, prefix, name)),
+                }?;
+                Some((encoded(name), kind_name(failure.kind), failure.message.clone()))
+            });
+            EndingWords { id: *id, failed: failed.collect() }
+        };
+        Ok(shards.iter().map(ending).collect())
+    }
+}
+
+/// Whether `path`, as failures are told, is that of `name`.
+fn is_of(path: &str, prefix: &str, name: &[u8]) -> bool {
+    let name = show(name);
+    path == name
+        || path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')).is_some_and(|rest| rest == name)
+}
+
+fn kind_name(kind: ErrorKind) -> String {
+    serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
+}

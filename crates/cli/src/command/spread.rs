@@ -1,0 +1,275 @@
+//! `tidegate spread`: one copy by many hosts. Lists the sources into a job of a service, has movers started, and follows.
+
+mod home;
+mod listing;
+
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use serde_json::Value;
+use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
+use tidegate_control::{BitRate, ByteCount};
+use tidegate_service::fleet::Standing;
+use tidegate_service::fleet::words::{SpreadBegun, SpreadRequest};
+use tidegate_service::job::JobId;
+use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::transfer::Interrupt;
+
+use crate::engine::{EngineArgs, Started};
+use crate::exit::usage;
+use crate::filters::FilterArgs;
+use crate::output::OutputArgs;
+use crate::service::jobs::ShownJob;
+use crate::service::{Service, ServiceArgs, address_there};
+use crate::shard::CopyOptions;
+use crate::signals::interrupt_on_signals;
+use crate::ssh::SshArgs;
+use crate::summary::complain_of;
+use crate::terminal;
+
+use home::HomeArgs;
+use listing::Listing;
+
+/// How often the job is looked at, and how often people are told.
+const LOOK: Duration = Duration::from_millis(500);
+const TELLING: Duration = Duration::from_secs(5);
+
+/// How long an engine may say that no mover runs while shards wait, before that is an error: it may be about to start some.
+const NOBODY: Duration = Duration::from_secs(30);
+
+/// Have many hosts move one data set, shard by shard.
+///
+/// SRC and DST are paths that every mover's host sees alike, or endpoints; one of the two is a path. What is at DST already
+/// is skipped. The job is one of the service: `tidegate job ID --follow` and `tidegate cancel ID` know it, and more movers
+/// may join by `tidegate mover` or `tidegate movers`. With no service running one is started for the run.
+#[derive(Debug, Args)]
+#[command(override_usage = "tidegate spread [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
+pub struct SpreadArgs {
+    /// One or more sources, and last the destination
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<String>,
+    /// An option of the copies, as in --option=--limit-network=80Mbit/s
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    option: Vec<String>,
+    #[command(flatten)]
+    engine: EngineArgs,
+    #[command(flatten)]
+    filters: FilterArgs,
+    #[command(flatten)]
+    output: OutputArgs<true, false>,
+    #[command(flatten)]
+    ssh: SshArgs,
+    #[command(flatten)]
+    service: ServiceArgs,
+    #[command(flatten)]
+    home: HomeArgs,
+}
+
+/// A run that was begun.
+struct Run<'a> {
+    args: &'a SpreadArgs,
+    service: &'a Service,
+    request: SpreadRequest,
+    id: JobId,
+    interrupt: Interrupt,
+    began: Instant,
+}
+
+/// Runs the command.
+pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
+    let request = args.request()?;
+    let state = args.service.state_dir()?;
+    let options = CopyOptions::read(&request.options, &state)?;
+    let selection = args.filters.selection()?;
+    let engine = args.engine.engine(&args.ssh)?;
+    let interrupt = interrupt_on_signals();
+    let home = args.home.service(&args.service, args.engine.is_here())?;
+    let service = home.service();
+    let begun: SpreadBegun = service.post("/spreads", &request)?;
+    let token = TokenFile::write(&state, begun.id, &begun.token)?;
+    let run = Run { args, service, request, id: begun.id, interrupt, began: Instant::now() };
+    let movers =
+        args.engine.movers(format!("tidegate-{}", begun.id), service.base().to_owned(), &token.path)?;
+    run.tell(&format!("job {} at {}", begun.id, service.base()));
+    let result = engine.start(&movers).map_err(anyhow::Error::from).and_then(|mut started| {
+        let result = run.move_all(&mut *started, &options, selection);
+        let stopped = started.stop();
+        result.and_then(|standing| stopped.map(|()| standing).map_err(Into::into))
+    });
+    match result {
+        Ok(standing) => run.ended(&standing),
+        Err(error) => {
+            // Nothing more is given out, and what was under way is not taken.
+            let _: anyhow::Result<Value> = service.post(&format!("/jobs/{}/cancel", run.id), &Value::Null);
+            Err(error)
+        }
+    }
+}
+
+impl SpreadArgs {
+    /// What the job is asked for.
+    fn request(&self) -> anyhow::Result<SpreadRequest> {
+        let (destination, sources) = match self.paths.split_last() {
+            Some((destination, sources @ [_, ..])) => (destination, sources),
+            _ => return Err(usage("a source and a destination are needed").into()),
+        };
+        let sources = sources.iter().map(|source| address_there(source)).collect::<Result<Vec<_>, _>>()?;
+        let mut destination = address_there(destination)?;
+        if sources.len() > 1 && !destination.ends_with('/') {
+            destination.push('/');
+        }
+        let is_far = |address: &String| !address.starts_with('/');
+        if is_far(&destination) && sources.iter().any(is_far) {
+            let why = "a source and the destination are endpoints: movers need one side as a path of their own host";
+            return Err(usage(why).into());
+        }
+        Ok(SpreadRequest { sources, destination, options: self.option.clone() })
+    }
+}
+
+impl Run<'_> {
+    /// Tells people, unless a script reads.
+    fn tell(&self, text: &str) {
+        if !self.args.output.json && !self.args.output.quiet {
+            terminal::tell(text);
+        }
+    }
+
+    /// Lists everything while movers move it, waits for the last shard, and gives directories their times.
+    fn move_all(
+        &self,
+        started: &mut dyn Started,
+        options: &CopyOptions,
+        selection: tidegate_transfer::selection::Selection,
+    ) -> anyhow::Result<Standing> {
+        let listing = Listing { service: self.service, id: self.id, interrupt: &self.interrupt };
+        let listed = listing.list(&self.request, options, &selection)?;
+        let standing = self.follow(started)?;
+        if standing.state == "cancelled" {
+            return Err(Error::new(ErrorKind::Interrupted, format!("job {} was cancelled", self.id)).into());
+        }
+        for (number, source) in self.request.sources.iter().enumerate() {
+            if listed.trees.contains(&number) {
+                // Of files there are none of that size: what is left is directories and links.
+                let rest = tidegate_transfer::selection::Selection {
+                    min_size: Some(1),
+                    max_size: Some(0),
+                    ..selection.clone()
+                };
+                let ends = (&source[..], &self.request.destination[..]);
+                let ended = options.copy(ends, rest, self.interrupt.clone())?;
+                if let Some(error) = ended.error {
+                    return Err(error.into());
+                }
+            }
+        }
+        Ok(standing)
+    }
+
+    /// Waits until all shards are at their end.
+    fn follow(&self, started: &mut dyn Started) -> anyhow::Result<Standing> {
+        let (mut told, mut somebody) = (Instant::now(), Instant::now());
+        loop {
+            if self.interrupt.is_raised() {
+                let why = "interrupted; run the same command again to continue";
+                return Err(Error::new(ErrorKind::Interrupted, why).into());
+            }
+            let standing: Standing = self.service.get(&format!("/spreads/{}", self.id))?;
+            if standing.has_ended() {
+                return Ok(standing);
+            }
+            // An engine that does not answer now may later.
+            if let Ok(status) = started.look() {
+                let joined = standing.movers.iter().any(|mover| mover.leases > 0);
+                if !status.is_over() || joined {
+                    somebody = Instant::now();
+                }
+                let left = standing.shards - standing.ended_shards;
+                if status.failed > 0 && status.is_over() || somebody.elapsed() > NOBODY {
+                    let why = status.why.unwrap_or_else(|| "none is left".to_owned());
+                    let text = format!("{left} shards wait and nobody moves them: {why}");
+                    return Err(Error::new(ErrorKind::Io, text).into());
+                }
+                if told.elapsed() >= TELLING {
+                    told = Instant::now();
+                    self.tell(&format!("{}; movers: {status}", in_words(&standing, self.began.elapsed())));
+                }
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Says how it ended.
+    fn ended(&self, standing: &Standing) -> anyhow::Result<ExitCode> {
+        let shown: ShownJob = crate::service::jobs::wait_for(self.service, self.id)?;
+        let duration = self.began.elapsed();
+        let failures: Vec<FailedFile> = shown.job.summary.map(|summary| summary.failures).unwrap_or_default();
+        let summary = Summary {
+            status: Status::of(None, standing.failed_files),
+            verified: standing.failed_files == 0,
+            files: Files {
+                total: standing.files,
+                ok: standing.done_files,
+                failed: standing.failed_files,
+                ..Files::default()
+            },
+            bytes: standing.done_bytes,
+            duration_ms: duration.as_millis() as u64,
+            goodput_bps: BitRate::over(ByteCount(standing.done_bytes), duration).0,
+            failures,
+            ..Summary::default()
+        };
+        complain_of(&summary.failures, standing.failed_files, &format!("tidegate job {}", self.id));
+        if self.args.output.json {
+            terminal::print_json(&summary)?;
+        } else if !self.args.output.quiet {
+            terminal::print(&format!(
+                "{} files, {} in {} shards by {} movers, {:.1} s, {}",
+                summary.files.ok,
+                ByteCount(summary.bytes),
+                standing.shards,
+                standing.movers.len(),
+                duration.as_secs_f64(),
+                BitRate(summary.goodput_bps),
+            ))?;
+        }
+        Ok(summary.exit(None).into())
+    }
+}
+
+fn in_words(standing: &Standing, elapsed: Duration) -> String {
+    let done = ByteCount(standing.done_bytes);
+    let all = match &standing.state[..] {
+        "listing" => "listing".to_owned(),
+        _ => format!("of {}", ByteCount(standing.bytes)),
+    };
+    format!("{} files, {done} {all}, {}", standing.done_files, BitRate::over(done, elapsed))
+}
+
+/// The file that holds the token of a run's movers, as long as the run is followed.
+struct TokenFile {
+    path: PathBuf,
+}
+
+impl TokenFile {
+    fn write(state: &Path, id: JobId, token: &str) -> anyhow::Result<Self> {
+        let directory = state.join("movers");
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        let path = directory.join(format!("{id}.token"));
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
+        writeln!(file, "{token}")?;
+        Ok(Self { path })
+    }
+}
+
+impl Drop for TokenFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,158 @@
+//! What a copy would move, as shards: the plan of a dry run, sent to the service as it is told.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tidegate_contract::plan_line::{Action, EntryKind};
+use tidegate_control::PerStage;
+use tidegate_service::fleet::words::{Listed, ShardWords, SpreadRequest};
+use tidegate_service::fleet::{Packer, ShardContent, Standing};
+use tidegate_service::job::JobId;
+use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::plan::{PlanListener, Planned};
+use tidegate_transfer::selection::Selection;
+use tidegate_transfer::terms::{Purpose, Terms};
+use tidegate_transfer::transfer::Interrupt;
+
+use crate::service::Service;
+use crate::service::leases::of;
+use crate::shard::{CopyOptions, placed_beneath};
+
+/// How many shards are sent at once, and how long one may wait for others: movers begin with the first.
+const BATCH: usize = 64;
+const WAIT: Duration = Duration::from_secs(1);
+
+/// Lists into a job.
+pub struct Listing<'a> {
+    /// The service.
+    pub service: &'a Service,
+    /// The job.
+    pub id: JobId,
+    /// Stops it.
+    pub interrupt: &'a Interrupt,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Sources that are directories.
+    pub trees: BTreeSet<usize>,
+}
+
+/// One source, as its plan is told.
+struct Packing {
+    packer: Packer,
+    prefix: Vec<u8>,
+    /// Whether there was a directory, or a name within one.
+    is_tree: bool,
+    full: Vec<ShardContent>,
+    sent: Instant,
+    error: Option<Error>,
+}
+
+impl Listing<'_> {
+    /// Sends everything that is to be moved, source by source.
+    pub fn list(
+        &self,
+        request: &SpreadRequest,
+        options: &CopyOptions,
+        selection: &Selection,
+    ) -> anyhow::Result<Found> {
+        let mut found = Found::default();
+        for (number, source) in request.sources.iter().enumerate() {
+            if self.source(number, (source, &request.destination), options, selection)? {
+                found.trees.insert(number);
+            }
+        }
+        self.send(Vec::new(), true)?;
+        Ok(found)
+    }
+
+    fn send(&self, shards: Vec<ShardContent>, all: bool) -> Result<()> {
+        let shards = shards.iter().map(|content| ShardWords::of(0, content)).collect();
+        let path = format!("/spreads/{}/shards", self.id);
+        self.service.post::<Standing>(&path, &Listed { shards, all }).map(drop).map_err(of)
+    }
+
+    /// Lists one source; whether it is a directory.
+    fn source(
+        &self,
+        number: usize,
+        (source, destination): (&str, &str),
+        options: &CopyOptions,
+        selection: &Selection,
+    ) -> anyhow::Result<bool> {
+        let packing = Arc::new(Mutex::new(Packing {
+            packer: Packer::new(u32::try_from(number).unwrap_or(u32::MAX)),
+            prefix: placed_beneath(source).as_bytes().to_vec(),
+            is_tree: source.ends_with('/'),
+            full: Vec::new(),
+            sent: Instant::now(),
+            error: None,
+        }));
+        let terms = Terms { purpose: Purpose::Plan, ..options.terms() };
+        let hearing = Arc::clone(&packing);
+        let listener = PlanListener::new(move |planned| {
+            let mut packing = hearing.lock().expect("not poisoned");
+            planned.iter().for_each(|planned| packing.hear(planned));
+        });
+        let (_ends, mut work) =
+            options.work((source, destination), terms, self.interrupt.clone(), |setup| {
+                setup.selection = selection.clone();
+                setup.plan = Some(listener);
+            })?;
+        let mut transfer = (work.begin)()?.transfer;
+        let told = |all: bool| {
+            let mut packing = packing.lock().expect("not poisoned");
+            if all {
+                let last = packing.packer.finish();
+                packing.full.extend(last);
+            }
+            let due = all || packing.full.len() >= BATCH || packing.sent.elapsed() >= WAIT;
+            if due && !packing.full.is_empty() {
+                packing.sent = Instant::now();
+                let shards = std::mem::take(&mut packing.full);
+                drop(packing);
+                return self.send(shards, false);
+            }
+            Ok(())
+        };
+        // Nothing is read or sent, so nobody is needed for it.
+        while transfer.step(PerStage::all(0))?.is_some() {
+            told(false)?;
+        }
+        let failures = transfer.ledger().failures();
+        drop(transfer);
+        if let Some(failure) = failures.into_iter().next() {
+            tracing::warn!("{}", failure.error);
+        }
+        told(true)?;
+        let packing = packing.lock().expect("not poisoned");
+        packing.error.clone().map_or(Ok(packing.is_tree), |error| Err(error.into()))
+    }
+}
+
+impl Packing {
+    fn hear(&mut self, planned: &Planned) {
+        let path = planned.path.as_bytes();
+        let beneath = match self.prefix.is_empty() {
+            true => Some(path),
+            false => path.strip_prefix(&self.prefix[..]).and_then(|rest| rest.strip_prefix(b"/")),
+        };
+        if planned.kind == EntryKind::Directory || beneath.is_some() {
+            self.is_tree = true;
+        }
+        if planned.kind == EntryKind::Directory || planned.change.action == Action::Same {
+            return;
+        }
+        // A source that is one file has no names in it, and may get another at the destination.
+        let name = if self.is_tree { beneath.unwrap_or(path) } else { b"" };
+        let bytes = if planned.change.sent { planned.size } else { 0 };
+        let full = match name {
+            b"" => self.packer.finish().into_iter().chain([self.packer.alone(bytes)]).collect(),
+            name => self.packer.add(name, bytes).into_iter().collect::<Vec<_>>(),
+        };
+        self.full.extend(full);
+    }
+}

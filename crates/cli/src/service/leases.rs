@@ -1,0 +1,149 @@
+//! A lease of shards, kept at the service for as long as they are moved.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tidegate_service::fleet::Leave;
+use tidegate_service::fleet::words::{RenewRequest, Renewed};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::fence::Fence;
+use tidegate_transfer::transfer::Interrupt;
+
+use super::Service;
+
+/// How often it is renewed.
+const RENEWED: Duration = Duration::from_secs(5);
+
+/// How long a service that does not answer is asked again before files are denied their names.
+const PATIENCE: Duration = Duration::from_secs(45);
+
+/// The rest between two questions to one that does not.
+const REST: Duration = Duration::from_millis(500);
+
+/// A lease that is held.
+pub struct Held {
+    service: Arc<Service>,
+    lease: u64,
+    leave: Mutex<Leave>,
+    /// Where this process's time begins.
+    origin: Instant,
+    /// What the transfer does: streams, and bit/s.
+    seen: Mutex<(u16, u64)>,
+    /// Stops what is moved under it.
+    interrupt: Interrupt,
+}
+
+impl Held {
+    /// The lease of that number, which was asked for at `asked`, and holds for `term` from then. What is moved under it
+    /// is stopped by `interrupt` when it is lost.
+    pub fn new(
+        service: Arc<Service>,
+        lease: u64,
+        asked: Instant,
+        term: Duration,
+        interrupt: Interrupt,
+    ) -> Self {
+        let leave = Mutex::new(Leave::granted(Duration::ZERO, term));
+        Self { service, lease, leave, origin: asked, seen: Mutex::default(), interrupt }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.lease
+    }
+
+    /// What stops what is moved under it.
+    pub fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
+    /// What the transfer does.
+    pub fn saw(&self, streams: u16, throughput_bps: u64) {
+        *self.seen.lock().expect("not poisoned") = (streams, throughput_bps);
+    }
+
+    fn left(&self) -> Option<Duration> {
+        self.leave.lock().expect("not poisoned").left(self.origin.elapsed())
+    }
+
+    /// Renews it once.
+    fn renew(&self) -> anyhow::Result<()> {
+        let (streams, throughput_bps) = *self.seen.lock().expect("not poisoned");
+        let asked = self.origin.elapsed();
+        let request = RenewRequest { lease: self.lease, streams, throughput_bps };
+        let renewed: Renewed = self.service.post("/mover/renew", &request)?;
+        let term = Duration::from_millis(renewed.term_ms);
+        *self.leave.lock().expect("not poisoned") = Leave::granted(asked, term);
+        Ok(())
+    }
+
+    /// For how long files may get their names from now on; asks the service where that is over.
+    fn leave(&self) -> Result<Duration> {
+        let began = Instant::now();
+        loop {
+            if let Some(left) = self.left() {
+                return Ok(left);
+            }
+            let Err(error) = self.renew() else { continue };
+            let error = of(error);
+            if !error.is_retryable() || began.elapsed() > PATIENCE {
+                return Err(error);
+            }
+            thread::sleep(REST);
+        }
+    }
+
+    /// What a transfer under it asks before files get their names.
+    pub fn fence(self: &Arc<Self>) -> Fence {
+        let held = Arc::clone(self);
+        Fence::new(self.lease, move || held.leave())
+    }
+
+    /// Renews it until what this answers with is dropped. What is moved is stopped when it is lost.
+    pub fn keep(self: &Arc<Self>) -> Keeper {
+        let (stop, stopped) = channel();
+        let held = Arc::clone(self);
+        let thread = thread::spawn(move || held.renew_until(&stopped));
+        Keeper { stop: Some(stop), thread: Some(thread) }
+    }
+
+    fn renew_until(&self, stopped: &Receiver<()>) {
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(RENEWED) {
+            match self.renew() {
+                Ok(()) => {}
+                Err(error) => {
+                    let error = of(error);
+                    tracing::warn!("lease {}: {error}", self.lease);
+                    // Nothing of it would be taken.
+                    if !error.is_retryable() {
+                        *self.leave.lock().expect("not poisoned") = Leave::none();
+                        self.interrupt.raise();
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Keeps a lease while it is there.
+pub struct Keeper {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// An error of the service as those of transfers are.
+pub fn of(error: anyhow::Error) -> Error {
+    error.downcast().unwrap_or_else(|error| Error::new(ErrorKind::Protocol, error.to_string()))
+}

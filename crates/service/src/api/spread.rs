@@ -1,0 +1,153 @@
+//! Jobs that many hosts move, over HTTP: begun and listed by their owner, and moved by whoever shows the token of one.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use tidegate_contract::text::{one_line, show};
+
+use super::App;
+use super::frame::{Body, Path, Routes};
+use super::jobs::number;
+use super::problem::Problem;
+use crate::fleet::words::{
+    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, Listed, RenewRequest, Renewed, ShardWords,
+    SpreadBegun, SpreadRequest,
+};
+use crate::fleet::{Claimed, FleetError, MoverToken, Report, Seen, Standing, TERM};
+use crate::job::{JobKind, Request};
+
+/// Longest name of a mover.
+const MAX_NAME: usize = 200;
+
+/// What the owner of the service asks.
+pub(crate) fn routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .post("/api/v1/spreads", begin)
+        .get("/api/v1/spreads/{id}", stand)
+        .post("/api/v1/spreads/{id}/shards", list)
+}
+
+/// What movers ask; each shows the token of its run.
+pub(crate) fn mover_routes() -> Routes<Arc<App>> {
+    Routes::new()
+        .post("/api/v1/mover/claim", claim)
+        .post("/api/v1/mover/renew", renew)
+        .post("/api/v1/mover/finish", finish)
+}
+
+/// Whoever shows a token; what it opens the fleet says.
+struct Shown(MoverToken);
+
+impl<S: Send + Sync> FromRequestParts<S> for Shown {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let given = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        let given = given.and_then(|value| value.split_once(' '));
+        match given {
+            Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => {
+                Ok(Self(MoverToken::new(token)))
+            }
+            _ => Err(FleetError::NoRun.into()),
+        }
+    }
+}
+
+async fn begin(
+    State(app): State<Arc<App>>,
+    Body(asked): Body<SpreadRequest>,
+) -> Result<(StatusCode, Json<SpreadBegun>), Problem> {
+    let request = Request {
+        kind: JobKind::Spread,
+        sources: asked.sources.clone(),
+        options: asked.options.clone(),
+        // Each mover's rule finds out for itself, and what fails is tried again shard by shard.
+        optimization: false,
+        retries: 0,
+        ..Request::transfer("", asked.destination.clone())
+    };
+    let ids = app.scheduler.submit(&[request]).await?;
+    let id = *ids.first().ok_or_else(|| Problem::unavailable("no job was made", "try again"))?;
+    let (token, work) = (MoverToken::random(), serde_json::to_string(&asked).unwrap_or_default());
+    app.fleet.begin(id, &token, &work).await?;
+    Ok((StatusCode::CREATED, Json(SpreadBegun { id, token: token.reveal().to_owned() })))
+}
+
+async fn list(
+    State(app): State<Arc<App>>,
+    Path(id): Path<String>,
+    Body(Listed { shards, all }): Body<Listed>,
+) -> Result<Json<Standing>, Problem> {
+    let id = number(&id)?;
+    let shards = shards.iter().map(ShardWords::content).collect::<Result<Vec<_>, _>>()?;
+    app.fleet.list(id, &shards, all).await?;
+    Ok(Json(app.fleet.standing(id).await?))
+}
+
+async fn stand(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<Standing>, Problem> {
+    Ok(Json(app.fleet.standing(number(&id)?).await?))
+}
+
+async fn claim(
+    State(app): State<Arc<App>>,
+    Shown(token): Shown,
+    Body(ClaimRequest { mover, version }): Body<ClaimRequest>,
+) -> Result<Json<ClaimAnswer>, Problem> {
+    let ours = env!("CARGO_PKG_VERSION");
+    if version != ours {
+        let theirs = show(version.as_bytes().get(..40).unwrap_or(version.as_bytes()));
+        let why = format!("the mover is of version {theirs}, and the service of {ours}");
+        return Err(Problem::bad_request(why, "install the same version on all hosts"));
+    }
+    if mover.is_empty() || mover.len() > MAX_NAME {
+        let why = format!("a mover's name has 1 to {MAX_NAME} bytes");
+        return Err(Problem::bad_request(why, "give another by --name"));
+    }
+    Ok(Json(match app.fleet.claim(&token, &one_line(&mover)).await? {
+        Claimed::Lease(lease) => ClaimAnswer::of(&lease, term_ms())?,
+        Claimed::Wait => ClaimAnswer::Wait,
+        Claimed::Drained => ClaimAnswer::Drained,
+    }))
+}
+
+async fn renew(
+    State(app): State<Arc<App>>,
+    Shown(token): Shown,
+    Body(RenewRequest { lease, streams, throughput_bps }): Body<RenewRequest>,
+) -> Result<Json<Renewed>, Problem> {
+    app.fleet.renew(&token, lease, Seen { streams, throughput_bps }).await?;
+    Ok(Json(Renewed { term_ms: term_ms() }))
+}
+
+async fn finish(
+    State(app): State<Arc<App>>,
+    Shown(token): Shown,
+    Body(FinishRequest { lease, shards }): Body<FinishRequest>,
+) -> Result<Json<()>, Problem> {
+    let shards = shards.iter().map(EndingWords::ending).collect::<Result<Vec<_>, _>>()?;
+    app.fleet.finish(&token, lease, &Report { shards }).await?;
+    Ok(Json(()))
+}
+
+fn term_ms() -> u64 {
+    u64::try_from(TERM.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl From<FleetError> for Problem {
+    fn from(error: FleetError) -> Self {
+        let detail = error.to_string();
+        match error {
+            FleetError::NoRun => {
+                Self::new(StatusCode::UNAUTHORIZED, detail, "each run has a token of its own for its movers")
+            }
+            FleetError::NotSpread(_) => Self::not_found(detail, "GET /api/v1/jobs lists jobs"),
+            FleetError::Lost(_) => Self::conflict(detail, "claim anew"),
+            FleetError::Refused(_) => Self::bad_request(detail, "correct it; nothing of it was taken"),
+            FleetError::Database(_) => Self::unavailable(detail, "try again later"),
+        }
+    }
+}

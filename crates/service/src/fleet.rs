@@ -1,0 +1,211 @@
+//! What many hosts move together: shards that wait in a database, and the leases under which movers take them
+//! (docs/decisions/0015).
+//!
+//! Every change of a shard names it and the number of the lease it is in, and must change one row. So whoever lost a lease
+//! changes nothing any more, whichever of several services it asks.
+
+mod budget;
+mod leave;
+mod packing;
+
+mod claim;
+mod finish;
+mod list;
+mod standing;
+
+pub mod words;
+
+pub use budget::{Demand, divide};
+pub use claim::{Claimed, Seen, ShardLease, TERM};
+pub use finish::{Ending, Report};
+pub use leave::Leave;
+pub use packing::{Packer, ShardContent};
+pub use standing::{MoverStanding, Standing};
+
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use data_encoding::HEXLOWER;
+use sqlx::{Any, AnyConnection, AssertSqlSafe, Transaction};
+use thiserror::Error;
+use tidegate_control::Rng;
+use tidegate_transfer::transfer::route::random_run;
+
+use crate::database::{Backend, Database, DatabaseError, Durability};
+use crate::job::JobId;
+
+/// What made the tables, version by version; an older one is never edited.
+const SCHEMA: &[&str] = &[include_str!("fleet/schema-1.sql")];
+
+/// Its name in the state directory, where it is not shared.
+const FILE: &str = "fleet.sqlite3";
+
+/// How often a shard is tried before it is set aside.
+pub const MAX_TRIES: u32 = 5;
+
+/// Why a fleet's database did not do what was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum FleetError {
+    /// The database failed.
+    #[error("{0}")]
+    Database(#[from] DatabaseError),
+    /// The lease is over, and its shards may be another's.
+    #[error("lease {0} is over: what was done under it is not taken")]
+    Lost(u64),
+    /// No run has such a token.
+    #[error("this token opens no run: take the one of a run that has not ended")]
+    NoRun,
+    /// There is no such run.
+    #[error("job {0} is not moved by many hosts")]
+    NotSpread(JobId),
+    /// What is listed cannot be taken.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The outcome of asking it.
+pub type FleetResult<T> = Result<T, FleetError>;
+
+/// What a mover of one run shows: 32 random bytes in hexadecimal.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MoverToken(String);
+
+tidegate_contract::opaque!(MoverToken);
+
+impl MoverToken {
+    /// A new one.
+    pub fn random() -> Self {
+        Self([random_run(), random_run()].map(|half| HEXLOWER.encode(&half)).concat())
+    }
+
+    /// As it was shown.
+    pub fn new(text: &str) -> Self {
+        Self(text.trim().to_owned())
+    }
+
+    /// As it is shown.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    fn hash(&self) -> Vec<u8> {
+        blake3::hash(self.0.as_bytes()).as_bytes().to_vec()
+    }
+}
+
+/// What time it is.
+#[derive(Clone, Debug)]
+enum Clock {
+    /// The database's own clock, whoever asks it.
+    Database,
+    /// One that somebody else moves, for tests.
+    Manual(Arc<AtomicI64>),
+}
+
+/// The shards and leases of all runs.
+#[derive(Debug)]
+pub struct Fleet {
+    database: Database,
+    clock: Clock,
+    rng: Mutex<Rng>,
+}
+
+impl Fleet {
+    /// Opens the tables in `directory`, which is there.
+    pub async fn open(directory: &Path) -> FleetResult<Self> {
+        Self::open_at(&format!("sqlite:{}", directory.join(FILE).display())).await
+    }
+
+    /// Opens the tables in the database at `url`.
+    pub async fn open_at(url: &str) -> FleetResult<Self> {
+        // A lease whose claim a power failure took could be given again, with its number.
+        let database = Database::open(url, Durability::Full).await?;
+        database.migrate("fleet", SCHEMA).await?;
+        let random = random_run();
+        let seed = u64::from_le_bytes(std::array::from_fn(|byte| random[byte]));
+        Ok(Self { database, clock: Clock::Database, rng: Mutex::new(Rng::new(seed)) })
+    }
+
+    /// The same by a clock that others move, in ms, and with chance from a seed.
+    #[must_use]
+    pub fn driven(self, clock: Arc<AtomicI64>, seed: u64) -> Self {
+        Self { clock: Clock::Manual(clock), rng: Mutex::new(Rng::new(seed)), ..self }
+    }
+
+    /// Closes it.
+    pub async fn close(&self) {
+        self.database.close().await;
+    }
+
+    /// The time, in SQL; not that at which a transaction began.
+    fn now(&self) -> String {
+        match (&self.clock, self.database.backend()) {
+            (Clock::Manual(clock), _) => format!("CAST({} AS BIGINT)", clock.load(Relaxed)),
+            (Clock::Database, Backend::Postgres) => {
+                "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT".to_owned()
+            }
+            (Clock::Database, Backend::Sqlite) => {
+                "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)".to_owned()
+            }
+        }
+    }
+
+    /// A statement with the time in it, and the locks that SQLite needs none of.
+    fn text(&self, statement: &str) -> AssertSqlSafe<String> {
+        let lock = match self.database.backend() {
+            Backend::Sqlite => "",
+            Backend::Postgres => " FOR UPDATE SKIP LOCKED",
+        };
+        AssertSqlSafe(statement.replace("{now}", &self.now()).replace(" {lock}", lock))
+    }
+
+    /// Where a claim or a shard has its place.
+    fn place(&self) -> i64 {
+        let drawn = self.rng.lock().unwrap_or_else(PoisonError::into_inner).next_u64();
+        (drawn >> 1).cast_signed()
+    }
+
+    /// Does `work`, which is one transaction. One that stood in another's way is done again.
+    async fn change<T, W: Future<Output = Result<Option<T>, sqlx::Error>>>(
+        &self,
+        what: &str,
+        work: impl Fn() -> W,
+    ) -> FleetResult<Option<T>> {
+        const AGAIN: u32 = 5;
+        for attempt in 0.. {
+            match self.database.patiently(what, work()).await {
+                Err(error) if error.is_conflict() && attempt < AGAIN => {}
+                done => return Ok(done?),
+            }
+        }
+        unreachable!("the last attempt returns")
+    }
+}
+
+/// Ends a transaction: what came to nothing leaves nothing.
+async fn settle<T>(tx: Transaction<'static, Any>, done: Option<T>) -> Result<Option<T>, sqlx::Error> {
+    match &done {
+        Some(_) => tx.commit().await?,
+        None => tx.rollback().await?,
+    }
+    Ok(done)
+}
+
+/// How many rows a statement changed.
+async fn changed<'q>(
+    tx: &mut AnyConnection,
+    query: sqlx::query::Query<'q, Any, sqlx::any::AnyArguments>,
+) -> Result<u64, sqlx::Error> {
+    Ok(query.execute(tx).await?.rows_affected())
+}
+
+/// A number as SQL has it.
+fn whole(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// A number that SQL has.
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
+}

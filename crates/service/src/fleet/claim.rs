@@ -1,0 +1,267 @@
+//! Movers take shards, and keep their leases.
+
+use std::time::Duration;
+
+use sqlx::{Any, Row, Transaction};
+
+use super::packing::{ShardContent, cost};
+use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
+use crate::job::JobId;
+
+/// How long a lease holds without being renewed.
+pub const TERM: Duration = Duration::from_secs(60);
+
+/// How much one claim is to be, in time.
+const CLAIM_S: u64 = 45;
+
+/// Most shards and bytes of names of one claim.
+const MAX_SHARDS: i64 = 64;
+const MAX_NAMES: usize = 2 << 20;
+
+/// What a mover of which nothing is known is taken to move, in bytes a second.
+const FIRST_RATE: u64 = 8 << 20;
+
+/// Most leases that are ended in one go.
+const SWEPT: i64 = 100;
+
+/// Shards that are a mover's until its lease is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShardLease {
+    /// Its number, which is never given again.
+    pub token: u64,
+    /// The run.
+    pub job: JobId,
+    /// What the run's movers are told.
+    pub work: String,
+    /// The shards, by their keys.
+    pub shards: Vec<(u64, ShardContent)>,
+}
+
+/// What a mover that asks for work is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claimed {
+    /// This is to be done.
+    Lease(Box<ShardLease>),
+    /// Nothing for now: others have it, or it is not listed yet.
+    Wait,
+    /// Nothing any more.
+    Drained,
+}
+
+/// A run, as a claim finds it.
+struct Found {
+    run: i64,
+    work: String,
+    state: String,
+    /// What is left of it, and what a shard is on average, as costs.
+    left: u64,
+    each: u64,
+}
+
+impl Fleet {
+    /// Gives `mover` some shards of the run that `token` opens.
+    pub async fn claim(&self, token: &MoverToken, mover: &str) -> FleetResult<Claimed> {
+        let claimed = self
+            .change("claim shards", || async {
+ let mut open = self.database.begin().await?;
+ let tx = &mut open;
+ let done: Result<_, sqlx::Error> = async {
+                let Some(found) = self.found(tx, token).await? else { return Ok(None) };
+                let Found { run, work, state, left, each } = found;
+                if !matches!(&state[..], "listing" | "running") {
+                    return Ok(Some(Claimed::Drained));
+                }
+                let share = self.share(tx, run, mover, left).await?;
+                let shards = self.waiting(tx, run, (share, each)).await?;
+                if shards.is_empty() {
+                    return Ok(Some(Claimed::Wait));
+                }
+                let lease = "INSERT INTO fleet_lease (run, mover, claimed_ms, until_ms) \
+                             VALUES ($1, $2, {now}, {now} + $3) RETURNING id";
+                let lease: i64 = sqlx::query_scalar(self.text(lease))
+                    .bind(run)
+                    .bind(mover.to_owned())
+                    .bind(milliseconds(TERM))
+                    .fetch_one(&mut **tx)
+                    .await?;
+                let take = "UPDATE fleet_shard SET state = 1, lease = $1, tries = tries + 1 WHERE id = $2 AND state = 0";
+                for (id, _) in &shards {
+                    changed(&mut *tx, sqlx::query(take).bind(lease).bind(whole(*id))).await?;
+                }
+                let job = JobId::new(count(run)).ok_or(sqlx::Error::RowNotFound)?;
+                Ok(Some(Claimed::Lease(Box::new(ShardLease { token: count(lease), job, work, shards }))))
+            }.await;
+ settle(open, done?).await
+})
+            .await?;
+        claimed.ok_or(FleetError::NoRun)
+    }
+
+    async fn found(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        token: &MoverToken,
+    ) -> Result<Option<Found>, sqlx::Error> {
+        let run = "SELECT job, work, state, files, bytes, done_files, done_bytes, shards FROM fleet_run WHERE token = $1";
+        let row = sqlx::query(run).bind(token.hash()).fetch_optional(&mut **tx).await?;
+        let Some(row) = row else { return Ok(None) };
+        let number = |column: usize| row.try_get::<i64, _>(column).map(count);
+        let all = cost(number(3)?, number(4)?);
+        let left = all.saturating_sub(cost(number(5)?, number(6)?));
+        let each = all / number(7)?.max(1);
+        Ok(Some(Found { run: row.try_get(0)?, work: row.try_get(1)?, state: row.try_get(2)?, left, each }))
+    }
+
+    /// How much a mover is given: what it does in a while, and no more than its part of half of what is left.
+    async fn share(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        run: i64,
+        mover: &str,
+        left: u64,
+    ) -> Result<u64, sqlx::Error> {
+        let rate = "SELECT rate FROM fleet_mover WHERE run = $1 AND name = $2";
+        let rate: Option<i64> =
+            sqlx::query_scalar(rate).bind(run).bind(mover.to_owned()).fetch_optional(&mut **tx).await?;
+        let rate = rate.map(count).filter(|rate| *rate > 0).unwrap_or(FIRST_RATE);
+        let leases = "SELECT count(*) FROM fleet_lease WHERE run = $1";
+        let leases: i64 = sqlx::query_scalar(leases).bind(run).fetch_one(&mut **tx).await?;
+        Ok(rate.saturating_mul(CLAIM_S).min(left / (2 * (count(leases) + 1))))
+    }
+
+    /// Shards that wait, from a random place on, as many as make `share`, and one at the least. Where all begin at the
+    /// oldest, each walks over the rows that others have just taken.
+    async fn waiting(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        run: i64,
+        (share, each): (u64, u64),
+    ) -> Result<Vec<(u64, ShardContent)>, sqlx::Error> {
+        let (place, many) = (self.place(), whole(share / each.max(1) + 1).min(MAX_SHARDS));
+        let mut shards: Vec<(u64, ShardContent)> = Vec::new();
+        let (mut taken, mut names) = (0u64, 0);
+        for within in [
+            "SELECT id, source, files, bytes, names FROM fleet_shard WHERE run = $1 AND state = 0 AND place >= $2 \
+             ORDER BY place LIMIT $3 {lock}",
+            "SELECT id, source, files, bytes, names FROM fleet_shard WHERE run = $1 AND state = 0 AND place < $2 \
+             ORDER BY place LIMIT $3 {lock}",
+        ] {
+            let left = many - whole(shards.len() as u64);
+            if left <= 0 {
+                break;
+            }
+            let waiting = sqlx::query(self.text(within)).bind(run).bind(place).bind(left);
+            for row in waiting.fetch_all(&mut **tx).await? {
+                let content = ShardContent {
+                    source: u32::try_from(row.try_get::<i64, _>(1)?).unwrap_or(0),
+                    files: count(row.try_get(2)?),
+                    bytes: count(row.try_get(3)?),
+                    names: row.try_get(4)?,
+                };
+                taken = taken.saturating_add(content.cost());
+                names += content.names.len();
+                if !shards.is_empty() && (taken > share || names > MAX_NAMES) {
+                    return Ok(shards);
+                }
+                shards.push((count(row.try_get(0)?), content));
+            }
+        }
+        Ok(shards)
+    }
+
+    /// Renews a lease, and with it the leave to commit; answers with whether it is still held.
+    pub async fn renew(&self, token: &MoverToken, lease: u64, seen: Seen) -> FleetResult<()> {
+        // Both by their keys, and nothing else: one row each, which is small and changes in place.
+        let renew = "UPDATE fleet_lease SET until_ms = {now} + $3 WHERE id = $1 \
+                     AND run = (SELECT job FROM fleet_run WHERE token = $2) RETURNING run, mover";
+        let heard = "INSERT INTO fleet_mover (run, name, heard_ms, streams, throughput_bps) VALUES ($1, $2, {now}, $3, $4) \
+                     ON CONFLICT (run, name) DO UPDATE SET heard_ms = excluded.heard_ms, streams = excluded.streams, \
+                     throughput_bps = excluded.throughput_bps";
+        let renewed = self.change("renew a lease", || async {
+            let mut open = self.database.begin().await?;
+            let tx = &mut open;
+            let done: Result<_, sqlx::Error> = async {
+                let row = sqlx::query(self.text(renew))
+                    .bind(whole(lease))
+                    .bind(token.hash())
+                    .bind(milliseconds(TERM))
+                    .fetch_optional(&mut **tx)
+                    .await?;
+                let Some(row) = row else { return Ok(None) };
+                let (run, mover): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+                let query = sqlx::query(self.text(heard)).bind(run).bind(mover).bind(i64::from(seen.streams));
+                changed(&mut *tx, query.bind(whole(seen.throughput_bps))).await.map(Some)
+            }
+            .await;
+            settle(open, done?).await
+        });
+        renewed.await?.map(drop).ok_or(FleetError::Lost(lease))
+    }
+
+    /// Ends leases that ran out: their shards wait again, or are set aside after so many tries. Answers with how many.
+    pub async fn sweep(&self) -> FleetResult<u64> {
+        let over = "SELECT id, run FROM fleet_lease WHERE until_ms < {now} ORDER BY id LIMIT $1 {lock}";
+        let mut swept = 0;
+        loop {
+            let ended = self
+                .change("end leases", || async {
+                    let mut open = self.database.begin().await?;
+                    let tx = &mut open;
+                    let done: Result<_, sqlx::Error> = async {
+                        let rows = sqlx::query(self.text(over)).bind(SWEPT).fetch_all(&mut **tx).await?;
+                        for row in &rows {
+                            let (lease, run): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+                            changed(
+                                &mut *tx,
+                                sqlx::query("DELETE FROM fleet_lease WHERE id = $1").bind(lease),
+                            )
+                            .await?;
+                            self.give_back(tx, run, lease).await?;
+                        }
+                        Ok(Some(rows.len() as u64))
+                    }
+                    .await;
+                    settle(open, done?).await
+                })
+                .await?
+                .unwrap_or(0);
+            swept += ended;
+            if whole(ended) < SWEPT {
+                return Ok(swept);
+            }
+        }
+    }
+
+    /// The shards of a lease that ran out.
+    async fn give_back(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        run: i64,
+        lease: i64,
+    ) -> Result<(), sqlx::Error> {
+        let most = i64::from(MAX_TRIES);
+        let again = "UPDATE fleet_shard SET state = 0, lease = 0 WHERE lease = $1 AND tries < $2";
+        changed(&mut *tx, sqlx::query(again).bind(lease).bind(most)).await?;
+        let rest = "SELECT id, files, names FROM fleet_shard WHERE lease = $1 AND tries >= $2 ORDER BY id";
+        for row in sqlx::query(rest).bind(lease).bind(most).fetch_all(&mut **tx).await? {
+            let (id, files, names): (i64, i64, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+            let why = format!("its lease ran out {MAX_TRIES} times: whoever tried it died or was cut off");
+            self.set_aside(tx, (run, id, lease), (files, &names), |_| ("connection".to_owned(), why.clone()))
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a mover saw of its transfer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Network streams.
+    pub streams: u16,
+    /// What they bring.
+    pub throughput_bps: u64,
+}
+
+fn milliseconds(time: Duration) -> i64 {
+    i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,178 @@
+//! A lease ends: what became of its shards.
+
+use sqlx::{Any, Row, Transaction};
+
+use super::packing::{cost, split};
+use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
+
+/// Most failures of a run that are kept.
+const MAX_FAILURES: i64 = 10_000;
+
+/// What became of one shard.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ending {
+    /// Its key.
+    pub shard: u64,
+    /// Whether it was not begun, or broke off for what is not its fault; then it waits again with no try less.
+    pub kept: bool,
+    /// Names that failed, with the kind and the reason.
+    pub failed: Vec<(Vec<u8>, String, String)>,
+}
+
+/// What a mover reports at the end of a lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Every shard of the lease.
+    pub shards: Vec<Ending>,
+}
+
+/// What was done, in all.
+#[derive(Default)]
+struct Done {
+    shards: u64,
+    files: u64,
+    bytes: u64,
+}
+
+impl Fleet {
+    /// Ends `lease`. All of it is taken or, where the lease is another's by now, nothing.
+    pub async fn finish(&self, token: &MoverToken, lease: u64, report: &Report) -> FleetResult<()> {
+        let over = "DELETE FROM fleet_lease WHERE id = $1 AND run = (SELECT job FROM fleet_run WHERE token = $2) \
+                    RETURNING run, mover, {now} - claimed_ms";
+        let number = whole(lease);
+        let finished = self
+            .change("end a lease", || async {
+                let mut open = self.database.begin().await?;
+                let tx = &mut open;
+                let done: Result<_, sqlx::Error> = async {
+                    let query = sqlx::query(self.text(over)).bind(number).bind(token.hash());
+                    let Some(row) = query.fetch_optional(&mut **tx).await? else { return Ok(None) };
+                    let (run, mover, took_ms): (i64, String, i64) =
+                        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+                    let mut done = Done::default();
+                    for ending in &report.shards {
+                        if !self.end_shard(tx, run, number, ending, &mut done).await? {
+                            return Ok(None);
+                        }
+                    }
+                    // What the report does not name waits again.
+                    let rest =
+                        "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE lease = $1";
+                    changed(&mut *tx, sqlx::query(rest).bind(number)).await?;
+                    self.add_up(tx, run, (&mover, took_ms), &done).await?;
+                    self.end_if_done(tx, run).await?;
+                    Ok(Some(()))
+                }
+                .await;
+                settle(open, done?).await
+            })
+            .await?;
+        finished.ok_or(FleetError::Lost(lease))
+    }
+
+    /// Ends one shard; whether it was in the lease.
+    async fn end_shard(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        run: i64,
+        lease: i64,
+        ending: &Ending,
+        done: &mut Done,
+    ) -> Result<bool, sqlx::Error> {
+        let id = whole(ending.shard);
+        let shard = "SELECT files, bytes, tries, names FROM fleet_shard WHERE id = $1 AND lease = $2";
+        let row = sqlx::query(shard).bind(id).bind(lease).fetch_optional(&mut **tx).await?;
+        let Some(row) = row else { return Ok(false) };
+        let (files, bytes, tries): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let names: Vec<u8> = row.try_get(3)?;
+        if ending.kept {
+            let keep =
+                "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE id = $1 AND lease = $2";
+            return Ok(changed(&mut *tx, sqlx::query(keep).bind(id).bind(lease)).await? == 1);
+        }
+        // A source that is one file has no names.
+        let of_shard = |name: &[u8]| names.is_empty() || split(&names).any(|known| known == name);
+        let failed: Vec<_> = ending.failed.iter().filter(|(name, ..)| of_shard(name)).collect();
+        let failures = whole(failed.len() as u64).min(files);
+        // Of the size of each nothing is known.
+        let failed_bytes = if failures == 0 { 0 } else { bytes / files.max(1) * failures };
+        done.files += count(files - failures);
+        done.bytes += count(bytes - failed_bytes);
+        if failures == 0 {
+            done.shards += 1;
+            let end = "UPDATE fleet_shard SET state = 2, lease = 0, names = $3 WHERE id = $1 AND lease = $2";
+            let query = sqlx::query(end).bind(id).bind(lease).bind(Vec::<u8>::new());
+            return Ok(changed(&mut *tx, query).await? == 1);
+        }
+        let mut left = Vec::new();
+        for (name, ..) in failed.iter().filter(|_| !names.is_empty()) {
+            left.extend_from_slice(name);
+            left.push(0);
+        }
+        if tries < i64::from(MAX_TRIES) {
+            let again = "UPDATE fleet_shard SET state = 0, lease = 0, files = $3, bytes = $4, names = $5 \
+                         WHERE id = $1 AND lease = $2";
+            let query = sqlx::query(again).bind(id).bind(lease).bind(failures).bind(failed_bytes).bind(left);
+            return Ok(changed(&mut *tx, query).await? == 1);
+        }
+        let why = |name: &[u8]| {
+            let found = failed.iter().find(|(failed, ..)| failed == name || names.is_empty());
+            found.map(|(_, kind, message)| (kind.clone(), message.clone())).unwrap_or_default()
+        };
+        self.set_aside(tx, (run, id, lease), (failures, &left), why).await
+    }
+
+    /// A shard is not tried any more: its names have failed.
+    pub(super) async fn set_aside(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        (run, id, lease): (i64, i64, i64),
+        (files, names): (i64, &[u8]),
+        why: impl Fn(&[u8]) -> (String, String),
+    ) -> Result<bool, sqlx::Error> {
+        let aside = "UPDATE fleet_shard SET state = 3, lease = 0 WHERE id = $1 AND lease = $2";
+        if changed(&mut *tx, sqlx::query(aside).bind(id).bind(lease)).await? != 1 {
+            return Ok(false);
+        }
+        let known = "SELECT count(*) FROM fleet_failure WHERE run = $1";
+        let known: i64 = sqlx::query_scalar(known).bind(run).fetch_one(&mut **tx).await?;
+        let add = "INSERT INTO fleet_failure (run, path, kind, message) VALUES ($1, $2, $3, $4)";
+        let whole_source: [&[u8]; 1] = [b""];
+        let listed: Vec<&[u8]> =
+            if names.is_empty() { whole_source.to_vec() } else { split(names).collect() };
+        for name in listed.into_iter().take(usize::try_from(MAX_FAILURES - known).unwrap_or(0)) {
+            let (kind, message) = why(name);
+            let query = sqlx::query(add).bind(run).bind(name.to_vec()).bind(kind).bind(message);
+            changed(&mut *tx, query).await?;
+        }
+        let count = "UPDATE fleet_run SET ended_shards = ended_shards + 1, failed_files = failed_files + $2 WHERE job = $1";
+        changed(&mut *tx, sqlx::query(count).bind(run).bind(files)).await?;
+        self.end_if_done(tx, run).await?;
+        Ok(true)
+    }
+
+    /// Counts what a lease brought, for its run and its mover.
+    async fn add_up(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        run: i64,
+        (mover, took_ms): (&str, i64),
+        done: &Done,
+    ) -> Result<(), sqlx::Error> {
+        let total = "UPDATE fleet_run SET ended_shards = ended_shards + $2, done_files = done_files + $3, \
+                     done_bytes = done_bytes + $4 WHERE job = $1";
+        let numbers = [done.shards, done.files, done.bytes].map(whole);
+        let [shards, files, bytes] = numbers;
+        let query = sqlx::query(total).bind(run).bind(shards).bind(files).bind(bytes);
+        changed(&mut *tx, query).await?;
+        // What nobody waited for says nothing of how fast it is.
+        let rate = whole(cost(done.files, done.bytes)).saturating_mul(1000) / took_ms.max(1);
+        let add = "INSERT INTO fleet_mover (run, name, heard_ms, rate, shards, files, bytes) \
+                   VALUES ($1, $2, {now}, $3, $4, $5, $6) ON CONFLICT (run, name) DO UPDATE SET \
+                   heard_ms = excluded.heard_ms, rate = CASE WHEN excluded.rate > 0 THEN excluded.rate ELSE fleet_mover.rate END, \
+                   shards = fleet_mover.shards + excluded.shards, files = fleet_mover.files + excluded.files, \
+                   bytes = fleet_mover.bytes + excluded.bytes";
+        let query = sqlx::query(self.text(add)).bind(run).bind(mover.to_owned()).bind(rate);
+        changed(&mut *tx, query.bind(shards).bind(files).bind(bytes)).await.map(drop)
+    }
+}

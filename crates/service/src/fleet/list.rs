@@ -1,0 +1,137 @@
+//! Runs, and the shards that are listed into them.
+
+use sqlx::AssertSqlSafe;
+
+use super::packing::ShardContent;
+use super::{Fleet, FleetError, FleetResult, MoverToken, changed, settle, whole};
+use crate::job::JobId;
+
+/// Most bytes of the names of one shard, and most shards at once.
+const MAX_NAMES: usize = 1 << 20;
+const MAX_SHARDS: usize = 10_000;
+
+/// How long a lister may be silent before its run is given up, in ms.
+const SILENCE_MS: i64 = 10 * 60_000;
+
+impl Fleet {
+    /// Begins the run of `job`; `work` is what its movers are told.
+    pub async fn begin(&self, job: JobId, token: &MoverToken, work: &str) -> FleetResult<()> {
+        let begin = "INSERT INTO fleet_run (job, token, work, state, heard_ms) VALUES ($1, $2, $3, 'listing', {now}) \
+                     ON CONFLICT (job) DO NOTHING";
+        let begun = self
+            .change("begin a run", || async {
+                let mut open = self.database.begin().await?;
+                let tx = &mut open;
+                let done: Result<_, sqlx::Error> = async {
+                    let query = sqlx::query(self.text(begin))
+                        .bind(whole(job.get()))
+                        .bind(token.hash())
+                        .bind(work.to_owned());
+                    changed(&mut *tx, query).await.map(Some)
+                }
+                .await;
+                settle(open, done?).await
+            })
+            .await?;
+        match begun {
+            Some(1) => Ok(()),
+            _ => Err(FleetError::Refused(format!("job {job} has begun already"))),
+        }
+    }
+
+    /// Takes what was listed. `all` says that nothing more comes.
+    pub async fn list(&self, job: JobId, shards: &[ShardContent], all: bool) -> FleetResult<()> {
+        if shards.len() > MAX_SHARDS {
+            let why = format!("{} shards at once; at most {MAX_SHARDS} are taken", shards.len());
+            return Err(FleetError::Refused(why));
+        }
+        if let Some(shard) = shards.iter().find(|shard| shard.names.len() > MAX_NAMES || shard.files == 0) {
+            let why = format!("a shard of {} files and {} bytes of names", shard.files, shard.names.len());
+            return Err(FleetError::Refused(why));
+        }
+        let count = "UPDATE fleet_run SET shards = shards + $2, files = files + $3, bytes = bytes + $4, \
+                     heard_ms = {now}, state = CASE WHEN $5 = 1 THEN 'running' ELSE state END \
+                     WHERE job = $1 AND state = 'listing'";
+        let add = "INSERT INTO fleet_shard (run, place, source, files, bytes, names) VALUES ($1, $2, $3, $4, $5, $6)";
+        let sum = |of: fn(&ShardContent) -> u64| whole(shards.iter().map(of).sum());
+        let run = whole(job.get());
+        let listed = self
+            .change("take what is listed", || async {
+                let mut open = self.database.begin().await?;
+                let tx = &mut open;
+                let done: Result<_, sqlx::Error> = async {
+                    let query = sqlx::query(self.text(count))
+                        .bind(run)
+                        .bind(whole(shards.len() as u64))
+                        .bind(sum(|shard| shard.files))
+                        .bind(sum(|shard| shard.bytes))
+                        .bind(i64::from(all));
+                    if changed(&mut *tx, query).await? != 1 {
+                        return Ok(None);
+                    }
+                    for shard in shards {
+                        let query = sqlx::query(add)
+                            .bind(run)
+                            .bind(self.place())
+                            .bind(i64::from(shard.source))
+                            .bind(whole(shard.files))
+                            .bind(whole(shard.bytes))
+                            .bind(shard.names.clone());
+                        changed(&mut *tx, query).await?;
+                    }
+                    self.end_if_done(tx, run).await?;
+                    Ok(Some(()))
+                }
+                .await;
+                settle(open, done?).await
+            })
+            .await?;
+        match listed {
+            Some(()) => Ok(()),
+            None => {
+                Err(FleetError::Refused(format!("job {job} takes no more: it has ended, or all is listed")))
+            }
+        }
+    }
+
+    /// Ends a run whose shards are all at their end.
+    pub(super) async fn end_if_done(
+        &self,
+        tx: &mut sqlx::AnyConnection,
+        run: i64,
+    ) -> Result<(), sqlx::Error> {
+        let end = "UPDATE fleet_run SET state = 'done' WHERE job = $1 AND state = 'running' AND ended_shards = shards";
+        changed(tx, sqlx::query(end).bind(run)).await.map(drop)
+    }
+
+    /// Ends a run early: nothing more is given out, and no lease of it is renewed. What is under way is no longer taken.
+    pub async fn cancel(&self, job: JobId) -> FleetResult<()> {
+        let run = whole(job.get());
+        let stop =
+            "UPDATE fleet_run SET state = 'cancelled' WHERE job = $1 AND state IN ('listing', 'running')";
+        let drop_leases = "DELETE FROM fleet_lease WHERE run = $1";
+        self.change("end a run", || async {
+            let mut open = self.database.begin().await?;
+            let tx = &mut open;
+            let done: Result<_, sqlx::Error> = async {
+                changed(&mut *tx, sqlx::query(stop).bind(run)).await?;
+                changed(&mut *tx, sqlx::query(drop_leases).bind(run)).await.map(Some)
+            }
+            .await;
+            settle(open, done?).await
+        })
+        .await
+        .map(drop)
+    }
+
+    /// Whether nobody has listed anything for so long that nobody will.
+    pub async fn lister_is_gone(&self, job: JobId) -> FleetResult<bool> {
+        let silent = format!(
+            "SELECT count(*) FROM fleet_run WHERE job = $1 AND state = 'listing' AND heard_ms < {} - {SILENCE_MS}",
+            self.now()
+        );
+        let asked = sqlx::query_scalar::<_, i64>(AssertSqlSafe(silent)).bind(whole(job.get()));
+        let silent = self.database.patiently("look at a run", asked.fetch_one(self.database.reads())).await?;
+        Ok(silent > 0)
+    }
+}

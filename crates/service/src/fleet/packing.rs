@@ -1,0 +1,117 @@
+//! Packs what is listed into shards of like size, as it comes.
+
+/// Most files of a shard, most bytes of content unless one file is larger, and most bytes of names: a claim of many
+/// shards still fits into one message to an endpoint.
+const MAX_FILES: u64 = 1024;
+const MAX_BYTES: u64 = 256 << 20;
+const MAX_NAMES: usize = 128 << 10;
+
+/// What a file costs besides its bytes, in bytes that could have been moved meanwhile.
+pub(super) const FILE_COST: u64 = 64 << 10;
+
+/// What one shard holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ShardContent {
+    /// Which of the run's sources it is of.
+    pub source: u32,
+    /// How many files and links.
+    pub files: u64,
+    /// Their content.
+    pub bytes: u64,
+    /// Their names relative to the source, a NUL byte behind each; none for a source that is one file.
+    pub names: Vec<u8>,
+}
+
+impl ShardContent {
+    /// The names.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        split(&self.names)
+    }
+
+    /// How much it is to do, in bytes.
+    pub fn cost(&self) -> u64 {
+        cost(self.files, self.bytes)
+    }
+}
+
+/// How much so many files of so many bytes are to do.
+pub(super) fn cost(files: u64, bytes: u64) -> u64 {
+    bytes.saturating_add(files.saturating_mul(FILE_COST))
+}
+
+/// The names of a list.
+pub(super) fn split(names: &[u8]) -> impl Iterator<Item = &[u8]> {
+    names.split(|&byte| byte == 0).filter(|name| !name.is_empty())
+}
+
+/// Packs the files of one source.
+#[derive(Debug, Default)]
+pub struct Packer {
+    open: ShardContent,
+}
+
+impl Packer {
+    /// For the source of this number.
+    pub fn new(source: u32) -> Self {
+        Self { open: ShardContent { source, ..ShardContent::default() } }
+    }
+
+    /// Takes one more file; answers with a shard that is full.
+    pub fn add(&mut self, name: &[u8], bytes: u64) -> Option<ShardContent> {
+        let open = &self.open;
+        let full = open.files >= MAX_FILES
+            || open.bytes.saturating_add(bytes) > MAX_BYTES
+            || open.names.len() + name.len() >= MAX_NAMES;
+        let done = if full { self.finish() } else { None };
+        self.open.files += 1;
+        self.open.bytes += bytes;
+        self.open.names.extend_from_slice(name);
+        self.open.names.push(0);
+        done
+    }
+
+    /// A shard of a source that is one file of so many bytes.
+    pub fn alone(&self, bytes: u64) -> ShardContent {
+        ShardContent { source: self.open.source, files: 1, bytes, names: Vec::new() }
+    }
+
+    /// The last shard, if anything is in it.
+    pub fn finish(&mut self) -> Option<ShardContent> {
+        let next = ShardContent { source: self.open.source, ..ShardContent::default() };
+        let done = std::mem::replace(&mut self.open, next);
+        (done.files > 0).then_some(done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_control::Rng;
+
+    use super::*;
+
+    #[test]
+    fn every_file_is_in_one_shard_and_no_shard_is_too_large() {
+        for seed in 0..20 {
+            let mut rng = Rng::new(seed);
+            let files: Vec<(Vec<u8>, u64)> = (0..5000)
+                .map(|number| {
+                    let name = format!("{number}-{}", "x".repeat(usize::from(rng.integer(0, 200))));
+                    (name.into_bytes(), rng.next_u64() >> rng.integer(33, 60))
+                })
+                .collect();
+            let mut packer = Packer::new(3);
+            let mut shards: Vec<_> =
+                files.iter().filter_map(|(name, bytes)| packer.add(name, *bytes)).collect();
+            shards.extend(packer.finish());
+            assert_eq!(packer.finish(), None);
+            let names: Vec<_> = shards.iter().flat_map(ShardContent::names).collect();
+            assert!(names.iter().eq(files.iter().map(|(name, _)| name)), "seed {seed}");
+            assert_eq!(shards.iter().map(|shard| shard.bytes).sum::<u64>(), files.iter().map(|file| file.1).sum::<u64>());
+            for shard in &shards {
+                assert_eq!((shard.source, shard.files), (3, shard.names().count() as u64));
+                assert!(shard.files <= MAX_FILES && shard.names.len() <= MAX_NAMES, "seed {seed}");
+                assert!(shard.bytes <= MAX_BYTES || shard.files == 1, "seed {seed}: {} bytes", shard.bytes);
+            }
+        }
+    }
+}

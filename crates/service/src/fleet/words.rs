@@ -1,0 +1,171 @@
+//! What is said of fleets over HTTP, by whoever lists, by movers, and by the service.
+
+use data_encoding::BASE64;
+use serde::{Deserialize, Serialize};
+
+use super::{Ending, FleetError, FleetResult, ShardContent, ShardLease};
+use crate::job::JobId;
+
+/// What is to be moved by many.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SpreadRequest {
+    /// The sources.
+    pub sources: Vec<String>,
+    /// Where to.
+    pub destination: String,
+    /// Options of the copies.
+    #[serde(default)]
+    pub options: Vec<String>,
+}
+
+/// A run that has begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpreadBegun {
+    /// The job.
+    pub id: JobId,
+    /// What its movers show; it is told once.
+    pub token: String,
+}
+
+/// Some of what was listed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Listed {
+    /// Shards.
+    #[serde(default)]
+    pub shards: Vec<ShardWords>,
+    /// Whether nothing more comes.
+    #[serde(default)]
+    pub all: bool,
+}
+
+/// A shard, its names in base64 as they need not be text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShardWords {
+    /// Its key; nothing while it is listed.
+    #[serde(default)]
+    pub id: u64,
+    /// Which of the sources it is of.
+    pub source: u32,
+    /// How many files.
+    pub files: u64,
+    /// How many bytes.
+    pub bytes: u64,
+    /// The names, a NUL byte behind each.
+    pub names: String,
+}
+
+impl ShardWords {
+    /// Of `content`.
+    pub fn of(id: u64, content: &ShardContent) -> Self {
+        let ShardContent { source, files, bytes, names } = content;
+        Self { id, source: *source, files: *files, bytes: *bytes, names: BASE64.encode(names) }
+    }
+
+    /// What it says.
+    pub fn content(&self) -> FleetResult<ShardContent> {
+        let names = bytes(&self.names)?;
+        Ok(ShardContent { source: self.source, files: self.files, bytes: self.bytes, names })
+    }
+}
+
+/// A mover asks for work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimRequest {
+    /// What it calls itself.
+    pub mover: String,
+    /// Its version, which is that of the service.
+    pub version: String,
+}
+
+/// What it is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "answer")]
+pub enum ClaimAnswer {
+    /// Do this.
+    Lease {
+        /// The lease's number.
+        lease: u64,
+        /// How long it holds from before it was asked for, in ms.
+        term_ms: u64,
+        /// What to move.
+        work: SpreadRequest,
+        /// Which of it.
+        shards: Vec<ShardWords>,
+    },
+    /// Ask again later.
+    Wait,
+    /// There is nothing any more.
+    Drained,
+}
+
+impl ClaimAnswer {
+    /// A lease.
+    pub fn of(lease: &ShardLease, term_ms: u64) -> FleetResult<Self> {
+        let work =
+            serde_json::from_str(&lease.work).map_err(|error| FleetError::Refused(error.to_string()))?;
+        let shards = lease.shards.iter().map(|(id, content)| ShardWords::of(*id, content)).collect();
+        Ok(Self::Lease { lease: lease.token, term_ms, work, shards })
+    }
+}
+
+/// A mover keeps its lease, and says what it sees.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenewRequest {
+    /// The lease.
+    pub lease: u64,
+    /// Network streams.
+    #[serde(default)]
+    pub streams: u16,
+    /// What they bring.
+    #[serde(default)]
+    pub throughput_bps: u64,
+}
+
+/// It is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Renewed {
+    /// How long it holds from before that was asked, in ms.
+    pub term_ms: u64,
+}
+
+/// A mover ends its lease.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FinishRequest {
+    /// The lease.
+    pub lease: u64,
+    /// What became of its shards; one that is not named was not begun.
+    pub shards: Vec<EndingWords>,
+}
+
+/// What became of one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndingWords {
+    /// Its key.
+    pub id: u64,
+    /// Names in base64, kinds and reasons of what failed.
+    #[serde(default)]
+    pub failed: Vec<(String, String, String)>,
+}
+
+impl EndingWords {
+    /// What they say.
+    pub fn ending(&self) -> FleetResult<Ending> {
+        let failed = self.failed.iter();
+        let failed = failed.map(|(name, kind, why)| Ok((bytes(name)?, kind.clone(), why.clone())));
+        Ok(Ending { shard: self.id, kept: false, failed: failed.collect::<FleetResult<_>>()? })
+    }
+}
+
+/// A name that need not be text, as it is said.
+pub fn encoded(name: &[u8]) -> String {
+    BASE64.encode(name)
+}
+
+fn bytes(text: &str) -> FleetResult<Vec<u8>> {
+    BASE64.decode(text.as_bytes()).map_err(|error| FleetError::Refused(format!("names are base64: {error}")))
+}

@@ -1,0 +1,388 @@
+//! Leases of shards: a seed drives movers that claim, copy, commit, stop, go on and die, and a service that restarts.
+//! No shard is lost, none is done twice, and nothing unverified is under a final name.
+
+mod common;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::Duration;
+
+use common::postgres::Postgres;
+use tempfile::TempDir;
+use tidegate_control::Rng;
+use tidegate_service::fleet::{
+    Claimed, Ending, Fleet, FleetError, Leave, MAX_TRIES, MoverToken, Packer, Report, Seen, ShardContent,
+    ShardLease, TERM,
+};
+use tidegate_service::job::JobId;
+
+fn job(number: u64) -> JobId {
+    JobId::new(number).expect("a number")
+}
+
+/// Where a fleet's tables are, and how they are opened again.
+struct Tables {
+    url: String,
+    _directory: Option<TempDir>,
+}
+
+impl Tables {
+    fn file() -> Self {
+        // Nothing of it has to outlive a power failure.
+        let memory = std::path::Path::new("/dev/shm");
+        let directory = match memory.is_dir() {
+            true => tempfile::tempdir_in(memory),
+            false => tempfile::tempdir(),
+        }
+        .expect("a directory");
+        let url = format!("sqlite:{}", directory.path().join("fleet.sqlite3").display());
+        Self { url, _directory: Some(directory) }
+    }
+
+    async fn open(&self, clock: &Arc<AtomicI64>, seed: u64) -> Fleet {
+        Fleet::open_at(&self.url).await.expect("opened").driven(Arc::clone(clock), seed)
+    }
+}
+
+/// What a mover holds.
+struct Holding {
+    lease: ShardLease,
+    leave: Leave,
+    /// Files that are still to be copied: shard and name.
+    left: Vec<(u64, Vec<u8>)>,
+    /// Files that are copied, verified, and wait for their names.
+    verified: Vec<(u64, Vec<u8>)>,
+    /// A rename that leave was given for and that has not happened.
+    under_way: Option<(u64, Vec<u8>)>,
+    /// Names that failed.
+    failed: Vec<(u64, Vec<u8>)>,
+}
+
+/// A mover, which lives in its own time: it acts when it is drawn, unless it is stopped.
+#[derive(Default)]
+struct Mover {
+    name: String,
+    stopped_until_ms: i64,
+    holding: Option<Holding>,
+}
+
+/// All that a seed drives.
+struct World<'t> {
+    tables: &'t Tables,
+    fleet: Fleet,
+    clock: Arc<AtomicI64>,
+    rng: Rng,
+    seed: u64,
+    job: JobId,
+    token: MoverToken,
+    /// Shards that are not listed yet, and all names.
+    unlisted: Vec<ShardContent>,
+    all: bool,
+    files: HashSet<Vec<u8>>,
+    movers: Vec<Mover>,
+    named: usize,
+    /// Unfinished files: who writes the one of that name and lease, and whether it was verified.
+    parts: HashMap<(Vec<u8>, u64), (String, bool)>,
+    /// What lies under final names: the lease whose unfinished file it was.
+    finals: BTreeMap<Vec<u8>, u64>,
+    /// The last lease of each shard, and those that are done.
+    owner: HashMap<u64, u64>,
+    done: HashSet<u64>,
+    /// Names that fail whoever tries them.
+    bad: HashSet<Vec<u8>>,
+}
+
+impl World<'_> {
+    fn draw(&mut self, most: u16) -> u16 {
+        self.rng.integer(0, most)
+    }
+
+    fn now_ms(&self) -> i64 {
+        self.clock.load(Relaxed)
+    }
+
+    fn now(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.now_ms()).expect("after the start"))
+    }
+
+    fn pass(&mut self, most_ms: u16) {
+        let passed = i64::from(self.draw(most_ms));
+        self.clock.fetch_add(passed, Relaxed);
+    }
+
+    async fn list(&mut self) {
+        let take = usize::from(self.draw(2)).min(self.unlisted.len());
+        let shards: Vec<_> = self.unlisted.drain(..take).collect();
+        let all = self.unlisted.is_empty();
+        self.fleet.list(self.job, &shards, all).await.expect("taken");
+        self.all = all;
+    }
+
+    async fn act(&mut self, at: usize) {
+        if self.movers[at].stopped_until_ms > self.now_ms() {
+            return;
+        }
+        match self.draw(99) {
+            0..2 => {
+                self.named += 1;
+                self.movers[at] = Mover { name: format!("mover-{}", self.named), ..Mover::default() };
+                return;
+            }
+            2..6 => {
+                let time = i64::from(self.draw(200)) * 1000;
+                self.movers[at].stopped_until_ms = self.now_ms() + time;
+                return;
+            }
+            _ => {}
+        }
+        let Some(mut holding) = self.movers[at].holding.take() else { return self.claim(at).await };
+        if self.go_on(at, &mut holding).await {
+            self.movers[at].holding = Some(holding);
+        }
+    }
+
+    async fn claim(&mut self, at: usize) {
+        let asked = self.now();
+        let claimed = self.fleet.claim(&self.token, &self.movers[at].name).await.expect("answered");
+        // The answer may be slow.
+        self.pass(3000);
+        let Claimed::Lease(lease) = claimed else { return };
+        assert!(!lease.shards.is_empty(), "seed {}: an empty claim", self.seed);
+        for (shard, _) in &lease.shards {
+            assert!(!self.done.contains(shard), "seed {}: shard {shard} was done", self.seed);
+            let before = self.owner.insert(*shard, lease.token);
+            assert!(before.is_none_or(|before| before < lease.token), "seed {}: tokens count up", self.seed);
+        }
+        let names = |(id, content): &(u64, ShardContent)| {
+            content.names().map(|name| (*id, name.to_vec())).collect::<Vec<_>>()
+        };
+        let left = lease.shards.iter().flat_map(names).collect();
+        self.movers[at].holding = Some(Holding {
+            leave: Leave::granted(asked, TERM),
+            lease: *lease,
+            left,
+            verified: Vec::new(),
+            under_way: None,
+            failed: Vec::new(),
+        });
+    }
+
+    /// One step of a mover with a lease; whether it still holds it.
+    async fn go_on(&mut self, at: usize, holding: &mut Holding) -> bool {
+        let token = holding.lease.token;
+        if let Some((_, name)) = holding.under_way.take() {
+            // However long it was stopped meanwhile, this happens now.
+            let (_, verified) = self.parts[&(name.clone(), token)];
+            assert!(verified, "seed {}: {name:?} was not verified", self.seed);
+            self.finals.insert(name, token);
+            return true;
+        }
+        if let Some((shard, name)) = holding.left.pop() {
+            if self.bad.contains(&name) {
+                holding.failed.push((shard, name));
+                return true;
+            }
+            let writer = self.movers[at].name.clone();
+            let part = self.parts.entry((name.clone(), token)).or_insert_with(|| (writer.clone(), false));
+            assert_eq!(part.0, writer, "seed {}: two movers write {name:?}", self.seed);
+            part.1 = true;
+            holding.verified.push((shard, name));
+            return true;
+        }
+        if !holding.verified.is_empty() && holding.leave.left(self.now()).is_none() {
+            return self.renew(holding).await;
+        }
+        if let Some((shard, name)) = holding.verified.pop() {
+            // Nobody else can have it by now, whatever the clocks of others say.
+            assert_eq!(self.owner[&shard], token, "seed {}: shard {shard} is another's", self.seed);
+            holding.under_way = Some((shard, name));
+            return true;
+        }
+        self.finish(holding).await;
+        false
+    }
+
+    async fn renew(&mut self, holding: &mut Holding) -> bool {
+        let asked = self.now();
+        let renewed = self.fleet.renew(&self.token, holding.lease.token, Seen::default()).await;
+        self.pass(3000);
+        match renewed {
+            Ok(()) => {
+                holding.leave = Leave::granted(asked, TERM);
+                true
+            }
+            Err(FleetError::Lost(_)) => false,
+            Err(error) => panic!("seed {}: {error}", self.seed),
+        }
+    }
+
+    async fn finish(&mut self, holding: &Holding) {
+        let token = holding.lease.token;
+        let ending = |(id, _): &(u64, ShardContent)| {
+            let failed = holding.failed.iter().filter(|(shard, _)| shard == id);
+            let failed = failed.map(|(_, name)| (name.clone(), "io".to_owned(), "bad".to_owned())).collect();
+            Ending { shard: *id, kept: false, failed }
+        };
+        let report = Report { shards: holding.lease.shards.iter().map(ending).collect() };
+        match self.fleet.finish(&self.token, token, &report).await {
+            Ok(()) => {
+                for ending in report.shards.iter().filter(|ending| ending.failed.is_empty()) {
+                    assert!(self.done.insert(ending.shard), "seed {}: done twice", self.seed);
+                }
+                for (shard, content) in &holding.lease.shards {
+                    let failed = |name: &[u8]| holding.failed.iter().any(|(_, bad)| bad == name);
+                    for name in content.names().filter(|name| !failed(name)) {
+                        assert!(self.finals.contains_key(name), "seed {}: shard {shard}", self.seed);
+                    }
+                }
+                // The answer may be lost, and a second report is of a lease that is over.
+                if self.draw(3) == 0 {
+                    let again = self.fleet.finish(&self.token, token, &report).await;
+                    assert_eq!(again, Err(FleetError::Lost(token)), "seed {}", self.seed);
+                }
+            }
+            Err(FleetError::Lost(_)) => {}
+            Err(error) => panic!("seed {}: {error}", self.seed),
+        }
+    }
+
+    /// Drives it to its end.
+    async fn run(mut self) -> Fleet {
+        for step in 0.. {
+            assert!(step < 20_000, "seed {}: it does not end", self.seed);
+            self.pass(4000);
+            match self.draw(30) {
+                0 => drop(self.fleet.sweep().await.expect("swept")),
+                1 if self.draw(20) == 0 => {
+                    let fleet = self.tables.open(&self.clock, self.seed ^ step).await;
+                    std::mem::replace(&mut self.fleet, fleet).close().await;
+                }
+                2..5 if !self.all => self.list().await,
+                _ => {
+                    let last = u16::try_from(self.movers.len() - 1).expect("few");
+                    let at = usize::from(self.draw(last));
+                    self.act(at).await;
+                }
+            }
+            if step % 8 == 7 && self.fleet.standing(self.job).await.expect("known").has_ended() {
+                break;
+            }
+        }
+        let standing = self.fleet.standing(self.job).await.expect("known");
+        assert_eq!(&standing.state, "done", "seed {}", self.seed);
+        assert_eq!(standing.ended_shards, standing.shards, "seed {}", self.seed);
+        assert_eq!(standing.files, self.files.len() as u64);
+        assert_eq!(standing.done_files + standing.failed_files, standing.files, "seed {}", self.seed);
+        let failures = self.fleet.failures(self.job, 10_000).await.expect("known");
+        let failed: HashSet<Vec<u8>> = failures.into_iter().map(|(path, ..)| path.into_bytes()).collect();
+        assert_eq!(failed.len() as u64, standing.failed_files, "seed {}", self.seed);
+        for name in &self.files {
+            let there = self.finals.contains_key(name);
+            assert!(there || failed.contains(name), "seed {}: {name:?} is lost", self.seed);
+        }
+        self.fleet
+    }
+}
+
+/// Plays the game of `seed` in tables that `fleet` has open, or their successor.
+async fn play(tables: &Tables, fleet: Fleet, seed: u64) -> Fleet {
+    let mut rng = Rng::new(seed);
+    let clock = Arc::new(AtomicI64::new(1_000_000));
+    let fleet = fleet.driven(Arc::clone(&clock), seed);
+    let (job, token) = (job(seed + 1), MoverToken::random());
+    fleet.begin(job, &token, "{}").await.expect("begun");
+    let shards = rng.integer(1, 6);
+    let (mut unlisted, mut files, mut bad) = (Vec::new(), HashSet::new(), HashSet::new());
+    for shard in 0..shards {
+        let mut packer = Packer::new(0);
+        for file in 0..rng.integer(1, 4) {
+            let name = format!("{shard}/{file}").into_bytes();
+            assert_eq!(packer.add(&name, rng.next_u64() >> 40), None);
+            if rng.integer(0, 19) == 0 {
+                bad.insert(name.clone());
+            }
+            files.insert(name);
+        }
+        unlisted.extend(packer.finish());
+    }
+    let movers = (0..rng.integer(1, 4))
+        .map(|number| Mover { name: format!("first-{number}"), ..Mover::default() })
+        .collect();
+    let world = World {
+        tables,
+        fleet,
+        clock,
+        rng,
+        seed,
+        job,
+        token,
+        unlisted,
+        all: false,
+        files,
+        movers,
+        named: 0,
+        parts: HashMap::new(),
+        finals: BTreeMap::new(),
+        owner: HashMap::new(),
+        done: HashSet::new(),
+        bad,
+    };
+    world.run().await
+}
+
+#[tokio::test]
+async fn whatever_becomes_of_movers_every_shard_is_done_once() {
+    let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { 20_000 } else { 500 };
+    let tables = Tables::file();
+    let mut fleet = tables.open(&Arc::default(), 0).await;
+    for seed in 0..seeds {
+        fleet = play(&tables, fleet, seed).await;
+    }
+}
+
+#[tokio::test]
+async fn the_same_in_a_database_that_services_share() {
+    let server = match Postgres::start() {
+        Ok(server) => server,
+        Err(reason) => return common::skip("the_same_in_a_database_that_services_share", &reason),
+    };
+    let tables = Tables { url: server.fresh(), _directory: None };
+    let mut fleet = tables.open(&Arc::default(), 0).await;
+    for seed in 0..20 {
+        fleet = play(&tables, fleet, seed).await;
+    }
+}
+
+#[tokio::test]
+async fn what_fails_everywhere_is_set_aside_and_the_rest_is_done() {
+    let tables = Tables::file();
+    let clock = Arc::new(AtomicI64::new(1_000_000));
+    let (fleet, token) = (tables.open(&clock, 1).await, MoverToken::random());
+    fleet.begin(job(1), &token, "{}").await.expect("begun");
+    let shard = |names: &[u8]| ShardContent { source: 0, files: 2, bytes: 10, names: names.to_vec() };
+    fleet.list(job(1), &[shard(b"a\0b\0"), shard(b"c\0d\0")], true).await.expect("taken");
+    let mut tries = 0;
+    let lease = loop {
+        match fleet.claim(&token, "here").await.expect("answered") {
+            Claimed::Lease(lease) => {
+                tries += usize::from(lease.shards.iter().any(|(_, shard)| shard.names().any(|n| n == b"c")));
+                let ending = |(id, shard): &(u64, ShardContent)| {
+                    let failed = shard.names().filter(|name| *name == b"c");
+                    let failed = failed.map(|name| (name.to_vec(), "denied".into(), "no".into())).collect();
+                    Ending { shard: *id, kept: false, failed }
+                };
+                let report = Report { shards: lease.shards.iter().map(ending).collect() };
+                fleet.finish(&token, lease.token, &report).await.expect("taken");
+            }
+            other => break other,
+        }
+    };
+    assert_eq!((lease, tries), (Claimed::Drained, MAX_TRIES as usize));
+    let standing = fleet.standing(job(1)).await.expect("known");
+    assert_eq!((&standing.state[..], standing.done_files, standing.failed_files), ("done", 3, 1));
+    let failures = fleet.failures(job(1), 10).await.expect("known");
+    assert_eq!(failures, [("c".to_owned(), "denied".to_owned(), "no".to_owned())]);
+    assert_eq!(fleet.claim(&MoverToken::random(), "here").await, Err(FleetError::NoRun));
+    assert_eq!(fleet.claim(&token, "here").await, Ok(Claimed::Drained));
+}
