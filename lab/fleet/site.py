@@ -1,4 +1,5 @@
-"""A site on which many hosts move one data set: Slurm, PostgreSQL, a service and an endpoint at the head, movers on nodes."""
+"""A site on which many hosts move one data set: Slurm and an endpoint at the head, movers on nodes; and either PostgreSQL with
+a service that lasts, or the service that `spread` starts for its run."""
 
 import contextlib
 import json
@@ -38,8 +39,8 @@ class Moved:
 class Fleet:
     """Context manager: everything lives as long as the `with` block."""
 
-    def __init__(self, rates_mbit: Sequence[int], scratch: Path) -> None:
-        self.scratch = scratch
+    def __init__(self, rates_mbit: Sequence[int], scratch: Path, lasting: bool = True) -> None:
+        self.scratch, self.lasting = scratch, lasting
         self.site = Site(rates_mbit)
         self.stack = contextlib.ExitStack()
         self.destination = scratch / "destination"
@@ -51,7 +52,6 @@ class Fleet:
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.site)
             self.slurm = stack.enter_context(Slurm(self.site, self.scratch))
-            self.database = stack.enter_context(Postgres(self.site.head, self.scratch))
             # Movers of another host have a state of their own.
             self.mover = self.scratch / "mover"
             self.mover.write_text("#!/bin/sh\n"
@@ -59,17 +59,19 @@ class Fleet:
             self.mover.chmod(0o755)
             self.ticket = self.serve("endpoint", "endpoint", "--root", self.destination, "--listen",
                                      f"{HEAD_ADDRESS}:{ENDPOINT}", "--state", self.scratch / "endpoint-state")
-            self.serve("service", "serve", "--listen", f"{HEAD_ADDRESS}:{SERVICE}", "--insecure", "--state",
-                       self.scratch / "service-state", "--shared-queue")
+            if self.lasting:
+                self.database = stack.enter_context(Postgres(self.site.head, self.scratch))
+                self.serve("service", "serve", "--listen", f"{HEAD_ADDRESS}:{SERVICE}", "--insecure", "--state",
+                           self.scratch / "service-state", "--shared-queue", environment={
+                               **os.environ, "TIDEGATE_DATABASE": self.database.url})
             self.stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.stack.close()
 
-    def serve(self, name: str, *words: object) -> str:
+    def serve(self, name: str, *words: object, environment: dict[str, str] | None = None) -> str:
         """Starts a server at the head; its first line."""
-        environment = {**os.environ, "TIDEGATE_DATABASE": self.database.url}
         with open(self.scratch / f"{name}.log", "ab") as log:
             process = subprocess.Popen(self.site.head.argv([places.tidegate_binary(), *words]), stdin=subprocess.DEVNULL,
                                        stdout=subprocess.PIPE, stderr=log, env=environment, start_new_session=True)
@@ -85,8 +87,10 @@ class Fleet:
 
     def argv(self, source: Path, movers: int) -> list[object]:
         """The command of the user."""
+        at = f"{HEAD_ADDRESS}:{SERVICE}"
+        service = ["--server", f"http://{at}"] if self.lasting else ["--listen", at, "--insecure"]
         return [places.tidegate_binary(), "spread", f"{source}/", f"{self.ticket.rstrip('/')}/copy/", "--json",
-                "--server", f"http://{HEAD_ADDRESS}:{SERVICE}", "--state", self.scratch / "service-state",
+                *service, "--state", self.scratch / "service-state",
                 "--engine", "slurm", "--partition", PARTITION, "--movers", movers, "--mover-path", self.mover]
 
     def spread(self, source: Path, movers: int, limit_s: float) -> Moved:

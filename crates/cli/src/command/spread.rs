@@ -25,6 +25,7 @@ use crate::exit::usage;
 use crate::filters::FilterArgs;
 use crate::output::OutputArgs;
 use crate::service::jobs::ShownJob;
+use crate::service::leases::of;
 use crate::service::{Service, ServiceArgs, address_there};
 use crate::shard::CopyOptions;
 use crate::signals::interrupt_on_signals;
@@ -41,6 +42,9 @@ const TELLING: Duration = Duration::from_secs(5);
 
 /// How long an engine may say that no mover runs while shards wait, before that is an error: it may be about to start some.
 const NOBODY: Duration = Duration::from_secs(30);
+
+/// How long a service may not answer.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Have many hosts move one data set, shard by shard.
 ///
@@ -93,8 +97,9 @@ pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     let begun: SpreadBegun = service.post("/spreads", &request)?;
     let token = TokenFile::write(&state, begun.id, &begun.token)?;
     let run = Run { args, service, request, id: begun.id, interrupt, began: Instant::now() };
+    let name = format!("tidegate-{}", begun.id);
     let movers =
-        args.engine.movers(format!("tidegate-{}", begun.id), service.base().to_owned(), &token.path)?;
+        args.engine.movers(name, service.base().to_owned(), args.service.server_ca(), &token.path)?;
     run.tell(&format!("job {} at {}", begun.id, service.base()));
     let result = engine.start(&movers).map_err(anyhow::Error::from).and_then(|mut started| {
         let result = run.move_all(&mut *started, &options, selection);
@@ -173,13 +178,23 @@ impl Run<'_> {
 
     /// Waits until all shards are at their end.
     fn follow(&self, started: &mut dyn Started) -> anyhow::Result<Standing> {
-        let (mut told, mut somebody) = (Instant::now(), Instant::now());
+        let (mut told, mut somebody, mut heard) = (Instant::now(), Instant::now(), Instant::now());
         loop {
             if self.interrupt.is_raised() {
                 let why = "interrupted; run the same command again to continue";
                 return Err(Error::new(ErrorKind::Interrupted, why).into());
             }
-            let standing: Standing = self.service.get(&format!("/spreads/{}", self.id))?;
+            let standing: Standing = match self.service.get(&format!("/spreads/{}", self.id)).map_err(of) {
+                Ok(standing) => standing,
+                // Movers do without it for a while, and so does who follows them.
+                Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {
+                    tracing::info!("{error}");
+                    thread::sleep(LOOK);
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            heard = Instant::now();
             if standing.has_ended() {
                 return Ok(standing);
             }

@@ -106,7 +106,10 @@ mod tests {
             assert_eq!(packer.finish(), None);
             let names: Vec<_> = shards.iter().flat_map(ShardContent::names).collect();
             assert!(names.iter().eq(files.iter().map(|(name, _)| name)), "seed {seed}");
-            assert_eq!(shards.iter().map(|shard| shard.bytes).sum::<u64>(), files.iter().map(|file| file.1).sum::<u64>());
+            assert_eq!(
+                shards.iter().map(|shard| shard.bytes).sum::<u64>(),
+                files.iter().map(|file| file.1).sum::<u64>()
+            );
             for shard in &shards {
                 assert_eq!((shard.source, shard.files), (3, shard.names().count() as u64));
                 assert!(shard.files <= MAX_FILES && shard.names.len() <= MAX_NAMES, "seed {seed}");
