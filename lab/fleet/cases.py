@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from lab.fleet import slurm
-from lab.fleet.faults import FAULTS, Happening
+from lab.fleet.faults import FAULTS, PAUSE_S, Happening
 from lab.fleet.postgres import missing as no_database
 from lab.fleet.site import Fleet, Moved
 from lab.ground import places, program
@@ -82,7 +82,11 @@ def make(case: Case, repeat: int) -> Record:
             if case.fault is not None:
                 happening = Happening(FAULTS[case.fault], fleet, len(case.rates_mbit), record.seed, WITHIN_S)
             moved = fleet.spread(source.root, len(case.rates_mbit), LIMIT_S)
-            error = judged(source.root, fleet, moved) or (happening and happening.error)
+            error = judged(source.root, fleet, moved)
+            if happening is not None:
+                # What it began to do is undone.
+                happening.join(PAUSE_S)
+                error = error or happening.error
             notes = {"ideal_s": case.ideal_s, "samples": moved.samples, "summary": moved.summary}
             return replace(record, ok=not error, error=error or "", files=source.files, bytes=source.size,
                            seconds=moved.seconds, rate_bps=source.size * 8 / moved.seconds, verified="content", notes=notes)

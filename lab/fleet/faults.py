@@ -59,13 +59,13 @@ FAULTS = {fault.name: fault for fault in (
 
 
 class Happening(threading.Thread):
-    """Has a fault happen within some seconds after all movers run. `error` says why it could not."""
+    """Has a fault happen within some seconds after all movers run. `error` says why it has not."""
 
     def __init__(self, fault: Fault, fleet: Fleet, movers: int, seed: int, within_s: float) -> None:
         super().__init__(name=fault.name, daemon=True)
         self.fault, self.fleet, self.movers = fault, fleet, movers
         self.rng, self.within_s = random.Random(seed), within_s
-        self.error: str | None = None
+        self.error: str | None = "the run was over before it happened"
         self.start()
 
     def run(self) -> None:
@@ -73,5 +73,6 @@ class Happening(threading.Thread):
             self.fleet.wait_for_movers(self.movers)
             time.sleep(self.rng.uniform(1, self.within_s))
             self.fault.do(self.fleet, self.rng)
+            self.error = None
         except Exception as failure:  # the run itself tells whether it matters
             self.error = f"{type(failure).__name__}: {failure}"

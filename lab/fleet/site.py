@@ -133,7 +133,7 @@ class Fleet:
         for pid in run(["ip", "netns", "pids", host.namespace], check=False).split():
             with contextlib.suppress(OSError):
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                if b"mover" in words[1:2] and b"tidegate" in words[0]:
+                if words[1:3] == [b"mover", b"--service"]:
                     found.append(int(pid))
         return found
 
