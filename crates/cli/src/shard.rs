@@ -55,6 +55,29 @@ pub struct Shards<'a> {
     pub interrupt: Interrupt,
 }
 
+/// A file that holds how many network streams a mover may use, which its copies read each epoch.
+pub struct Bound(PathBuf);
+
+impl Bound {
+    /// At `path`; nothing is written yet.
+    pub fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// That many from now on. Whole or not at all: it is read at any time.
+    pub fn set(&self, streams: u16) -> std::io::Result<()> {
+        let beside = self.0.with_extension("new");
+        std::fs::write(&beside, format!("{streams}\n"))?;
+        std::fs::rename(&beside, &self.0)
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 impl CopyOptions {
     /// Reads them; `state` is where this host keeps its state.
     pub fn read(options: &[String], state: &std::path::Path) -> Result<Self> {
@@ -64,6 +87,16 @@ impl CopyOptions {
             let reason = text.lines().next().unwrap_or_default();
             usage(format!("the job's options: {}", reason.strip_prefix("error: ").unwrap_or(reason)))
         })
+    }
+
+    /// Has copies use no more network streams than `bound` says.
+    pub fn keep_within(&mut self, bound: &Bound) {
+        self.route.control.bounds = Some(bound.0.clone());
+    }
+
+    /// The rule that decides.
+    pub fn optimizer(&self) -> &str {
+        &self.route.control.optimizer
     }
 
     /// What both ends of a copy agree on.

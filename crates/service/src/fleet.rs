@@ -5,6 +5,7 @@
 //! changes nothing any more, whichever of several services it asks.
 
 mod budget;
+mod grants;
 mod leave;
 mod packing;
 
@@ -16,15 +17,18 @@ mod standing;
 pub mod words;
 
 pub use budget::{Demand, divide};
-pub use claim::{Claimed, Seen, ShardLease, TERM};
+pub use claim::{Claimed, Renewal, Seen, ShardLease, TERM};
 pub use finish::{Ending, Report};
+use grants::Grants;
 pub use leave::Leave;
 pub use packing::{Packer, ShardContent};
 pub use standing::{MoverStanding, Standing};
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use data_encoding::HEXLOWER;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Transaction};
@@ -109,6 +113,8 @@ pub struct Fleet {
     database: Database,
     clock: Clock,
     rng: Mutex<Rng>,
+    /// Streams, by run. Another service begins anew, with what movers then say that they use.
+    grants: Mutex<HashMap<JobId, Grants>>,
 }
 
 impl Fleet {
@@ -124,7 +130,12 @@ impl Fleet {
         database.migrate("fleet", SCHEMA).await?;
         let random = random_run();
         let seed = u64::from_le_bytes(std::array::from_fn(|byte| random[byte]));
-        Ok(Self { database, clock: Clock::Database, rng: Mutex::new(Rng::new(seed)) })
+        Ok(Self {
+            database,
+            clock: Clock::Database,
+            rng: Mutex::new(Rng::new(seed)),
+            grants: Mutex::default(),
+        })
     }
 
     /// The same by a clock that others move, in ms, and with chance from a seed.
@@ -136,6 +147,12 @@ impl Fleet {
     /// Closes it.
     pub async fn close(&self) {
         self.database.close().await;
+    }
+
+    /// How many of a run's `all` streams `mover`, which uses `used`, may use from now on.
+    pub fn grant(&self, job: JobId, all: u16, mover: &str, used: u16) -> u16 {
+        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.entry(job).or_default().renew(all, mover, used, Instant::now())
     }
 
     /// The time, in SQL; not that at which a transaction began.

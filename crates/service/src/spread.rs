@@ -94,7 +94,7 @@ fn epoch(standing: &Standing, elapsed: Duration) -> Epoch {
     };
     let streams = u16::try_from(sum(|mover| mover.streams)).unwrap_or(u16::MAX);
     let total = (standing.state != "listing").then_some(ByteCount(standing.bytes));
-    let bytes = ByteCount(standing.done_bytes);
+    let bytes = ByteCount((standing.done_bytes + standing.moving_bytes).min(standing.bytes));
     Epoch {
         t_ms: elapsed.as_millis() as u64,
         interval_ms: LOOK.as_millis() as u64,

@@ -171,6 +171,11 @@ impl<V: Remembered> Catalogues<V> {
                 open.insert(base.to_vec(), Arc::downgrade(&catalogue));
                 Some(catalogue)
             }
+            // As where several movers on one host share a destination: another of them remembers.
+            Err(error) if error.kind == ErrorKind::Busy => {
+                tracing::info!("cannot remember what is verified: {error}");
+                None
+            }
             Err(error) => {
                 tracing::warn!("cannot remember what is verified: {error}");
                 None

@@ -106,6 +106,14 @@ fn text(shown: &ShownJob) -> String {
             }
         }
     }
+    if let Some(spread) = &shown.spread {
+        add("shards", format!("{} of {} at their end", spread.ended_shards, spread.shards));
+        for mover in &spread.movers {
+            let rate = BitRate(if mover.leases > 0 { mover.throughput_bps } else { 0 });
+            let (files, bytes) = (count(mover.files, "file"), ByteCount(mover.bytes));
+            add("mover", format!("{}: {files}, {bytes}, {rate}", mover.name));
+        }
+    }
     for decision in &shown.decisions {
         add("decided", format!("{}: {}", decision.action, decision.reason));
     }

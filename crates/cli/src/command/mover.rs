@@ -23,9 +23,9 @@ use crate::drive::Ended;
 use crate::engine::ending::{CONFIGURATION, DRAINED, TRY_AGAIN};
 use crate::exit::{in_one_line, usage};
 use crate::service::Service;
-use crate::service::leases::{Held, of};
+use crate::service::leases::{Held, SeenHere, of};
 use crate::settings::StateArgs;
-use crate::shard::{CopyOptions, Shards, placed_beneath};
+use crate::shard::{Bound, CopyOptions, Shards, placed_beneath};
 use crate::signals::interrupt_on_signals;
 use crate::terminal;
 
@@ -81,10 +81,12 @@ impl MoverArgs {
         let token = token(&self.token_file)?;
         let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let name = self.name.clone().unwrap_or_else(|| format!("{host}-{}", std::process::id()));
+        let state = self.state.state_dir()?;
         Ok(Agent {
             service: Arc::new(Service::at(&self.service, token, self.server_ca.as_deref())?),
+            bound: Arc::new(Bound::at(state.join(format!("mover-{}.bounds", std::process::id())))),
             name,
-            state: self.state.state_dir()?,
+            state,
             stop: interrupt_on_signals(),
         })
     }
@@ -120,6 +122,7 @@ struct Agent {
     name: String,
     state: PathBuf,
     stop: Interrupt,
+    bound: Arc<Bound>,
 }
 
 impl Agent {
@@ -145,13 +148,17 @@ impl Agent {
             match answer {
                 ClaimAnswer::Drained => return Ok(DRAINED),
                 ClaimAnswer::Wait => self.rest(),
-                ClaimAnswer::Lease { lease, term_ms, work, shards } => {
+                ClaimAnswer::Lease { lease, term_ms, work, shards, streams } => {
+                    if let Some(streams) = streams {
+                        set(&self.bound, streams);
+                    }
+                    let bound = Arc::clone(&self.bound);
                     let held = Held::new(
                         Arc::clone(&self.service),
                         lease,
-                        asked,
-                        Duration::from_millis(term_ms),
+                        (asked, Duration::from_millis(term_ms)),
                         Interrupt::default(),
+                        move |streams| set(&bound, streams),
                     );
                     match self.move_shards(held, &work, &shards)? {
                         None => in_vain = 0,
@@ -185,7 +192,10 @@ impl Agent {
         work: &SpreadRequest,
         shards: &[ShardWords],
     ) -> anyhow::Result<Option<Error>> {
-        let options = CopyOptions::read(&work.options, &self.state)?;
+        let mut options = CopyOptions::read(&work.options, &self.state)?;
+        if work.streams.is_some() {
+            options.keep_within(&self.bound);
+        }
         let mut sources: BTreeMap<u32, Vec<(u64, ShardContent)>> = BTreeMap::new();
         for shard in shards {
             let content = shard.content().map_err(|error: FleetError| usage(error.to_string()))?;
@@ -247,7 +257,11 @@ impl Agent {
         let stopping = interrupt.clone();
         let shards_to_copy = Shards { source, destination, names, fence: held.fence(), interrupt };
         let ended = options.copy_shards(shards_to_copy, |epoch| {
-            held.saw(epoch.concurrency.network, epoch.throughput_bps.network.0);
+            held.saw(SeenHere {
+                streams: epoch.concurrency.network,
+                throughput_bps: epoch.throughput_bps.network.0,
+                bytes: epoch.arrived.map_or(0, |arrived| arrived.new_bytes.0),
+            });
             if stop.is_raised() {
                 stopping.raise();
             }
@@ -276,6 +290,12 @@ fn is_of(path: &str, prefix: &str, name: &[u8]) -> bool {
     let name = show(name);
     path == name
         || path.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('/')).is_some_and(|rest| rest == name)
+}
+
+fn set(bound: &Bound, streams: u16) {
+    if let Err(error) = bound.set(streams) {
+        tracing::warn!("cannot keep to {streams} network streams: {error}");
+    }
 }
 
 fn kind_name(kind: ErrorKind) -> String {

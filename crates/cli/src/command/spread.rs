@@ -24,6 +24,7 @@ use crate::engine::{EngineArgs, Started};
 use crate::exit::usage;
 use crate::filters::FilterArgs;
 use crate::output::OutputArgs;
+use crate::place::Place;
 use crate::service::jobs::ShownJob;
 use crate::service::leases::of;
 use crate::service::{Service, ServiceArgs, address_there};
@@ -60,6 +61,9 @@ pub struct SpreadArgs {
     /// An option of the copies, as in --option=--limit-network=80Mbit/s
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     option: Vec<String>,
+    /// Most network streams of all movers together, shared out by what each uses
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    max_streams: Option<u16>,
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
@@ -107,7 +111,7 @@ pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
         result.and_then(|standing| stopped.map(|()| standing).map_err(Into::into))
     });
     match result {
-        Ok(standing) => run.ended(&standing),
+        Ok(standing) => run.ended(&standing, options.optimizer()),
         Err(error) => {
             // Nothing more is given out, and what was under way is not taken.
             let _: anyhow::Result<Value> = service.post(&format!("/jobs/{}/cancel", run.id), &Value::Null);
@@ -123,8 +127,8 @@ impl SpreadArgs {
             Some((destination, sources @ [_, ..])) => (destination, sources),
             _ => return Err(usage("a source and a destination are needed").into()),
         };
-        let sources = sources.iter().map(|source| address_there(source)).collect::<Result<Vec<_>, _>>()?;
-        let mut destination = address_there(destination)?;
+        let sources = sources.iter().map(|source| address_anywhere(source)).collect::<Result<Vec<_>, _>>()?;
+        let mut destination = address_anywhere(destination)?;
         if sources.len() > 1 && !destination.ends_with('/') {
             destination.push('/');
         }
@@ -133,7 +137,7 @@ impl SpreadArgs {
             let why = "a source and the destination are endpoints: movers need one side as a path of their own host";
             return Err(usage(why).into());
         }
-        Ok(SpreadRequest { sources, destination, options: self.option.clone() })
+        Ok(SpreadRequest { sources, destination, options: self.option.clone(), streams: self.max_streams })
     }
 }
 
@@ -220,7 +224,7 @@ impl Run<'_> {
     }
 
     /// Says how it ended.
-    fn ended(&self, standing: &Standing) -> anyhow::Result<ExitCode> {
+    fn ended(&self, standing: &Standing, optimizer: &str) -> anyhow::Result<ExitCode> {
         let shown: ShownJob = crate::service::jobs::wait_for(self.service, self.id)?;
         let duration = self.began.elapsed();
         let failures: Vec<FailedFile> = shown.job.summary.map(|summary| summary.failures).unwrap_or_default();
@@ -237,6 +241,7 @@ impl Run<'_> {
             duration_ms: duration.as_millis() as u64,
             goodput_bps: BitRate::over(ByteCount(standing.done_bytes), duration).0,
             failures,
+            optimizer: optimizer.to_owned(),
             ..Summary::default()
         };
         complain_of(&summary.failures, standing.failed_files, &format!("tidegate job {}", self.id));
@@ -257,8 +262,16 @@ impl Run<'_> {
     }
 }
 
+/// An address as any host understands it: names of endpoints are known here alone.
+fn address_anywhere(word: &str) -> Result<String, Error> {
+    Ok(match Place::parse(word.as_ref()) {
+        Ok(Place::Endpoint(address)) => address.to_string(),
+        _ => address_there(word)?,
+    })
+}
+
 fn in_words(standing: &Standing, elapsed: Duration) -> String {
-    let done = ByteCount(standing.done_bytes);
+    let done = ByteCount(standing.done_bytes + standing.moving_bytes);
     let all = match &standing.state[..] {
         "listing" => "listing".to_owned(),
         _ => format!("of {}", ByteCount(standing.bytes)),

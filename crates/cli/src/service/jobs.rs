@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_service::fleet::Standing;
 use tidegate_service::history::Decision;
 use tidegate_service::job::{Job, JobId, State};
 
@@ -24,6 +25,9 @@ pub struct ShownJob {
     /// What was decided for it.
     #[serde(default)]
     pub decisions: Vec<Decision>,
+    /// How its shards and movers stand, if many hosts move it.
+    #[serde(default)]
+    pub spread: Option<Standing>,
 }
 
 impl ShownJob {

@@ -22,6 +22,17 @@ const PATIENCE: Duration = Duration::from_secs(45);
 /// The rest between two questions to one that does not.
 const REST: Duration = Duration::from_millis(500);
 
+/// What a transfer does.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SeenHere {
+    /// Network streams.
+    pub streams: u16,
+    /// What they bring.
+    pub throughput_bps: u64,
+    /// What has arrived.
+    pub bytes: u64,
+}
+
 /// A lease that is held.
 pub struct Held {
     service: Arc<Service>,
@@ -29,24 +40,27 @@ pub struct Held {
     leave: Mutex<Leave>,
     /// Where this process's time begins.
     origin: Instant,
-    /// What the transfer does: streams, and bit/s.
-    seen: Mutex<(u16, u64)>,
+    /// What the transfer does.
+    seen: Mutex<SeenHere>,
+    /// Hears how many network streams it may use.
+    granted: Box<dyn Fn(u16) + Send + Sync>,
     /// Stops what is moved under it.
     interrupt: Interrupt,
 }
 
 impl Held {
     /// The lease of that number, which was asked for at `asked`, and holds for `term` from then. What is moved under it
-    /// is stopped by `interrupt` when it is lost.
+    /// is stopped by `interrupt` when it is lost, and `granted` hears how many network streams it may use.
     pub fn new(
         service: Arc<Service>,
         lease: u64,
-        asked: Instant,
-        term: Duration,
+        (asked, term): (Instant, Duration),
         interrupt: Interrupt,
+        granted: impl Fn(u16) + Send + Sync + 'static,
     ) -> Self {
         let leave = Mutex::new(Leave::granted(Duration::ZERO, term));
-        Self { service, lease, leave, origin: asked, seen: Mutex::default(), interrupt }
+        let (seen, granted) = (Mutex::default(), Box::new(granted));
+        Self { service, lease, leave, origin: asked, seen, granted, interrupt }
     }
 
     /// Its number.
@@ -60,8 +74,8 @@ impl Held {
     }
 
     /// What the transfer does.
-    pub fn saw(&self, streams: u16, throughput_bps: u64) {
-        *self.seen.lock().expect("not poisoned") = (streams, throughput_bps);
+    pub fn saw(&self, seen: SeenHere) {
+        *self.seen.lock().expect("not poisoned") = seen;
     }
 
     fn left(&self) -> Option<Duration> {
@@ -70,12 +84,15 @@ impl Held {
 
     /// Renews it once.
     fn renew(&self) -> anyhow::Result<()> {
-        let (streams, throughput_bps) = *self.seen.lock().expect("not poisoned");
+        let SeenHere { streams, throughput_bps, bytes } = *self.seen.lock().expect("not poisoned");
         let asked = self.origin.elapsed();
-        let request = RenewRequest { lease: self.lease, streams, throughput_bps };
+        let request = RenewRequest { lease: self.lease, streams, throughput_bps, bytes };
         let renewed: Renewed = self.service.post("/mover/renew", &request)?;
         let term = Duration::from_millis(renewed.term_ms);
         *self.leave.lock().expect("not poisoned") = Leave::granted(asked, term);
+        if let Some(streams) = renewed.streams {
+            (self.granted)(streams);
+        }
         Ok(())
     }
 

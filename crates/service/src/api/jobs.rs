@@ -16,6 +16,7 @@ use super::frame::{Path, QueryParams, Routes, Text};
 use super::health::lost;
 use super::listener::Peer;
 use super::problem::Problem;
+use crate::fleet::Standing;
 use crate::history::{self, Decision};
 use crate::job::file::{Format, read};
 use crate::job::{Event, Job, JobId, JobKind, Request, State as JobState};
@@ -49,6 +50,9 @@ pub struct View {
     actions: Vec<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<Vec<Decision>>,
+    /// How its shards and movers stand, if many hosts move it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<Standing>,
 }
 
 impl View {
@@ -64,7 +68,12 @@ impl View {
         let held = |event| matches!(event, Event::Retry { .. }) && job.waits_for > 0;
         let asked = asked.into_iter().filter(|(_, event)| !held(*event));
         let actions = asked.filter(|(_, event)| job.state.after(*event).is_ok());
-        Self { actions: actions.map(|(name, _)| name).collect(), job: job.public(), decisions: None }
+        Self {
+            actions: actions.map(|(name, _)| name).collect(),
+            job: job.public(),
+            decisions: None,
+            spread: None,
+        }
     }
 }
 
@@ -244,7 +253,11 @@ async fn view(app: &App, id: &str) -> Result<View, Problem> {
         }
     };
     decisions.reverse();
-    Ok(View { decisions: Some(decisions), ..View::new(job) })
+    let spread = match job.request.kind {
+        JobKind::Spread => app.fleet.standing(job.id).await.ok(),
+        _ => None,
+    };
+    Ok(View { decisions: Some(decisions), spread, ..View::new(job) })
 }
 
 async fn cancel(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Json<View>, Problem> {

@@ -107,8 +107,11 @@ async fn claim(
         let why = format!("a mover's name has 1 to {MAX_NAME} bytes");
         return Err(Problem::bad_request(why, "give another by --name"));
     }
-    Ok(Json(match app.fleet.claim(&token, &one_line(&mover)).await? {
-        Claimed::Lease(lease) => ClaimAnswer::of(&lease, term_ms())?,
+    let mover = one_line(&mover);
+    Ok(Json(match app.fleet.claim(&token, &mover).await? {
+        Claimed::Lease(lease) => {
+            ClaimAnswer::of(&lease, term_ms(), |all| app.fleet.grant(lease.job, all, &mover, 0))?
+        }
         Claimed::Wait => ClaimAnswer::Wait,
         Claimed::Drained => ClaimAnswer::Drained,
     }))
@@ -117,10 +120,13 @@ async fn claim(
 async fn renew(
     State(app): State<Arc<App>>,
     Shown(token): Shown,
-    Body(RenewRequest { lease, streams, throughput_bps }): Body<RenewRequest>,
+    Body(RenewRequest { lease, streams, throughput_bps, bytes }): Body<RenewRequest>,
 ) -> Result<Json<Renewed>, Problem> {
-    app.fleet.renew(&token, lease, Seen { streams, throughput_bps }).await?;
-    Ok(Json(Renewed { term_ms: term_ms() }))
+    let renewal = app.fleet.renew(&token, lease, Seen { streams, throughput_bps, bytes }).await?;
+    let work: SpreadRequest =
+        serde_json::from_str(&renewal.work).map_err(|error| FleetError::Refused(error.to_string()))?;
+    let streams = work.streams.map(|all| app.fleet.grant(renewal.job, all, &renewal.mover, streams));
+    Ok(Json(Renewed { term_ms: term_ms(), streams }))
 }
 
 async fn finish(

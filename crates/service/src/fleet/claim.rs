@@ -11,11 +11,12 @@ use crate::job::JobId;
 /// How long a lease holds without being renewed.
 pub const TERM: Duration = Duration::from_secs(60);
 
-/// How much one claim is to be, in time.
+/// How much one claim is to be, in time, and how little is not worth one where little is left.
 const CLAIM_S: u64 = 45;
+const LEAST_S: u64 = 2;
 
 /// Most shards and bytes of names of one claim.
-const MAX_SHARDS: i64 = 64;
+const MAX_SHARDS: i64 = 128;
 const MAX_NAMES: usize = 2 << 20;
 
 /// What a mover of which nothing is known is taken to move, in bytes a second.
@@ -72,7 +73,7 @@ impl Fleet {
                     return Ok(Some(Claimed::Drained));
                 }
                 let share = self.share(tx, run, mover, left).await?;
-                let shards = self.waiting(tx, run, (share, each)).await?;
+                let mut shards = self.waiting(tx, run, (share, each)).await?;
                 if shards.is_empty() {
                     return Ok(Some(Claimed::Wait));
                 }
@@ -85,6 +86,11 @@ impl Fleet {
                     .fetch_one(&mut **tx)
                     .await?;
                 let take = "UPDATE fleet_shard SET state = 1, lease = $1, tries = tries + 1 WHERE id = $2 AND state = 0";
+                if let [(id, content)] = &mut shards[..]
+                    && content.cost() > 2 * share
+                {
+                    self.shrink(tx, run, (*id, content), share).await?;
+                }
                 for (id, _) in &shards {
                     changed(&mut *tx, sqlx::query(take).bind(lease).bind(whole(*id))).await?;
                 }
@@ -112,7 +118,8 @@ impl Fleet {
         Ok(Some(Found { run: row.try_get(0)?, work: row.try_get(1)?, state: row.try_get(2)?, left, each }))
     }
 
-    /// How much a mover is given: what it does in a while, and no more than its part of half of what is left.
+    /// How much a mover is given: what it does in a while, and no more than its part of half of what is left, unless that is
+    /// too little.
     async fn share(
         &self,
         tx: &mut Transaction<'static, Any>,
@@ -126,7 +133,8 @@ impl Fleet {
         let rate = rate.map(count).filter(|rate| *rate > 0).unwrap_or(FIRST_RATE);
         let leases = "SELECT count(*) FROM fleet_lease WHERE run = $1";
         let leases: i64 = sqlx::query_scalar(leases).bind(run).fetch_one(&mut **tx).await?;
-        Ok(rate.saturating_mul(CLAIM_S).min(left / (2 * (count(leases) + 1))))
+        let part = (left / (2 * (count(leases) + 1))).max(rate * LEAST_S);
+        Ok(rate.saturating_mul(CLAIM_S).min(part))
     }
 
     /// Shards that wait, from a random place on, as many as make `share`, and one at the least. Where all begin at the
@@ -169,11 +177,32 @@ impl Fleet {
         Ok(shards)
     }
 
-    /// Renews a lease, and with it the leave to commit; answers with whether it is still held.
-    pub async fn renew(&self, token: &MoverToken, lease: u64, seen: Seen) -> FleetResult<()> {
+    /// Leaves part of a shard that is too much for one claim as another shard: nobody is to be waited for at the end.
+    async fn shrink(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        run: i64,
+        (id, content): (u64, &mut ShardContent),
+        share: u64,
+    ) -> Result<(), sqlx::Error> {
+        let Some(rest) = content.split(share) else { return Ok(()) };
+        let keep = "UPDATE fleet_shard SET files = $2, bytes = $3, names = $4 WHERE id = $1";
+        let query = sqlx::query(keep).bind(whole(id)).bind(whole(content.files)).bind(whole(content.bytes));
+        changed(&mut *tx, query.bind(content.names.clone())).await?;
+        let add = "INSERT INTO fleet_shard (run, place, tries, source, files, bytes, names) \
+                   SELECT run, $2, tries, source, $3, $4, $5 FROM fleet_shard WHERE id = $1";
+        let query = sqlx::query(add).bind(whole(id)).bind(self.place()).bind(whole(rest.files));
+        changed(&mut *tx, query.bind(whole(rest.bytes)).bind(rest.names)).await?;
+        let more = "UPDATE fleet_run SET shards = shards + 1 WHERE job = $1";
+        changed(&mut *tx, sqlx::query(more).bind(run)).await.map(drop)
+    }
+
+    /// Renews a lease, and with it the leave to commit; answers with whose it is.
+    pub async fn renew(&self, token: &MoverToken, lease: u64, seen: Seen) -> FleetResult<Renewal> {
         // Both by their keys, and nothing else: one row each, which is small and changes in place.
-        let renew = "UPDATE fleet_lease SET until_ms = {now} + $3 WHERE id = $1 \
-                     AND run = (SELECT job FROM fleet_run WHERE token = $2) RETURNING run, mover";
+        let renew = "UPDATE fleet_lease SET until_ms = {now} + $3, bytes = $4 WHERE id = $1 \
+                     AND run = (SELECT job FROM fleet_run WHERE token = $2) \
+                     RETURNING run, mover, (SELECT work FROM fleet_run WHERE job = run)";
         let heard = "INSERT INTO fleet_mover (run, name, heard_ms, streams, throughput_bps) VALUES ($1, $2, {now}, $3, $4) \
                      ON CONFLICT (run, name) DO UPDATE SET heard_ms = excluded.heard_ms, streams = excluded.streams, \
                      throughput_bps = excluded.throughput_bps";
@@ -185,17 +214,22 @@ impl Fleet {
                     .bind(whole(lease))
                     .bind(token.hash())
                     .bind(milliseconds(TERM))
+                    .bind(whole(seen.bytes))
                     .fetch_optional(&mut **tx)
                     .await?;
                 let Some(row) = row else { return Ok(None) };
+                let work = row.try_get(2)?;
                 let (run, mover): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
-                let query = sqlx::query(self.text(heard)).bind(run).bind(mover).bind(i64::from(seen.streams));
-                changed(&mut *tx, query.bind(whole(seen.throughput_bps))).await.map(Some)
+                let query =
+                    sqlx::query(self.text(heard)).bind(run).bind(mover.clone()).bind(i64::from(seen.streams));
+                changed(&mut *tx, query.bind(whole(seen.throughput_bps))).await?;
+                let job = JobId::new(count(run)).ok_or(sqlx::Error::RowNotFound)?;
+                Ok(Some(Renewal { job, mover, work }))
             }
             .await;
             settle(open, done?).await
         });
-        renewed.await?.map(drop).ok_or(FleetError::Lost(lease))
+        renewed.await?.ok_or(FleetError::Lost(lease))
     }
 
     /// Ends leases that ran out: their shards wait again, or are set aside after so many tries. Answers with how many.
@@ -253,6 +287,17 @@ impl Fleet {
     }
 }
 
+/// A lease that was renewed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Renewal {
+    /// The run.
+    pub job: JobId,
+    /// Who holds it.
+    pub mover: String,
+    /// What the run's movers are told.
+    pub work: String,
+}
+
 /// What a mover saw of its transfer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
@@ -260,6 +305,8 @@ pub struct Seen {
     pub streams: u16,
     /// What they bring.
     pub throughput_bps: u64,
+    /// Bytes that have arrived under this lease.
+    pub bytes: u64,
 }
 
 fn milliseconds(time: Duration) -> i64 {

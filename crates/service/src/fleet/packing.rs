@@ -3,7 +3,7 @@
 /// Most files of a shard, most bytes of content unless one file is larger, and most bytes of names: a claim of many
 /// shards still fits into one message to an endpoint.
 const MAX_FILES: u64 = 1024;
-const MAX_BYTES: u64 = 256 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 const MAX_NAMES: usize = 128 << 10;
 
 /// What a file costs besides its bytes, in bytes that could have been moved meanwhile.
@@ -26,6 +26,24 @@ impl ShardContent {
     /// The names.
     pub fn names(&self) -> impl Iterator<Item = &[u8]> {
         split(&self.names)
+    }
+
+    /// Keeps the first files, some `wanted` of what it is to do, and answers with the rest; nothing if that is no part of
+    /// it. How large each is nobody knows any more.
+    pub fn split(&mut self, wanted: u64) -> Option<Self> {
+        let kept =
+            u64::try_from(u128::from(self.files) * u128::from(wanted) / u128::from(self.cost().max(1)));
+        let kept = kept.unwrap_or(self.files).max(1);
+        let mut ends = self.names.iter().enumerate().filter(|(_, byte)| **byte == 0).map(|(at, _)| at + 1);
+        let end = ends.nth(usize::try_from(kept).ok()?.checked_sub(1)?)?;
+        if kept >= self.files || end >= self.names.len() {
+            return None;
+        }
+        let bytes = self.bytes / self.files * kept;
+        let names = self.names.split_off(end);
+        let rest = Self { source: self.source, files: self.files - kept, bytes: self.bytes - bytes, names };
+        (self.files, self.bytes) = (kept, bytes);
+        Some(rest)
     }
 
     /// How much it is to do, in bytes.
@@ -88,6 +106,27 @@ mod tests {
     use tidegate_control::Rng;
 
     use super::*;
+
+    #[test]
+    fn what_is_split_is_all_there_and_one_file_stays_whole() {
+        let mut packer = Packer::new(1);
+        for name in ["a", "b/c", "d", "e"] {
+            assert_eq!(packer.add(name.as_bytes(), 1 << 20), None);
+        }
+        let whole = packer.finish().expect("something");
+        let mut first = whole.clone();
+        let rest = first.split(whole.cost() / 2).expect("two parts");
+        assert_eq!((first.files, rest.files, first.source, rest.source), (2, 2, 1, 1));
+        assert_eq!(
+            (first.bytes + rest.bytes, [first.names.clone(), rest.names].concat()),
+            (whole.bytes, whole.names)
+        );
+        assert_eq!(first.clone().split(first.cost()), None);
+        let mut one = ShardContent { files: 1, ..first.clone() };
+        one.names.truncate(2);
+        assert_eq!(one.split(1), None);
+        assert_eq!(first.split(0).map(|rest| rest.files), Some(1));
+    }
 
     #[test]
     fn every_file_is_in_one_shard_and_no_shard_is_too_large() {

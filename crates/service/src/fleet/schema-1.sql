@@ -34,6 +34,7 @@ CREATE TABLE fleet_lease (
     id {id},
     run {whole} NOT NULL,
     mover TEXT NOT NULL,
+    bytes {whole} NOT NULL DEFAULT 0,
     claimed_ms {whole} NOT NULL,
     until_ms {whole} NOT NULL
 ) {renewed};

@@ -25,6 +25,8 @@ pub struct Standing {
     pub done_files: u64,
     /// Their bytes.
     pub done_bytes: u64,
+    /// Bytes that have arrived under leases that have not ended.
+    pub moving_bytes: u64,
     /// Those that nobody could move.
     pub failed_files: u64,
     /// Who moves, by name.
@@ -64,8 +66,8 @@ impl Fleet {
     /// How the run of `job` stands.
     pub async fn standing(&self, job: JobId) -> FleetResult<Standing> {
         let run = whole(job.get());
-        let all = "SELECT state, shards, ended_shards, files, bytes, done_files, done_bytes, failed_files \
-                   FROM fleet_run WHERE job = $1";
+        let all = "SELECT state, shards, ended_shards, files, bytes, done_files, done_bytes, failed_files, \
+                   (SELECT CAST(coalesce(sum(fleet_lease.bytes), 0) AS BIGINT) FROM fleet_lease WHERE run = job) FROM fleet_run WHERE job = $1";
         let movers = "SELECT name, {now} - heard_ms, (SELECT count(*) FROM fleet_lease \
                       WHERE fleet_lease.run = fleet_mover.run AND mover = name), streams, throughput_bps, shards, files, bytes \
                       FROM fleet_mover WHERE run = $1 ORDER BY name";
@@ -82,6 +84,7 @@ impl Fleet {
                 done_files: number(5)?,
                 done_bytes: number(6)?,
                 failed_files: number(7)?,
+                moving_bytes: number(8)?,
                 movers: Vec::new(),
             };
             for row in sqlx::query(self.text(movers)).bind(run).fetch_all(reads).await? {

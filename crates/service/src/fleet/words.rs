@@ -17,6 +17,9 @@ pub struct SpreadRequest {
     /// Options of the copies.
     #[serde(default)]
     pub options: Vec<String>,
+    /// Network streams of all movers together, if there is a budget.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u16>,
 }
 
 /// A run that has begun.
@@ -94,6 +97,9 @@ pub enum ClaimAnswer {
         work: SpreadRequest,
         /// Which of it.
         shards: Vec<ShardWords>,
+        /// No more network streams than these, for now.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        streams: Option<u16>,
     },
     /// Ask again later.
     Wait,
@@ -102,12 +108,13 @@ pub enum ClaimAnswer {
 }
 
 impl ClaimAnswer {
-    /// A lease.
-    pub fn of(lease: &ShardLease, term_ms: u64) -> FleetResult<Self> {
-        let work =
+    /// A lease, with no more streams than `grant` says of all those of the run.
+    pub fn of(lease: &ShardLease, term_ms: u64, grant: impl Fn(u16) -> u16) -> FleetResult<Self> {
+        let work: SpreadRequest =
             serde_json::from_str(&lease.work).map_err(|error| FleetError::Refused(error.to_string()))?;
+        let streams = work.streams.map(grant);
         let shards = lease.shards.iter().map(|(id, content)| ShardWords::of(*id, content)).collect();
-        Ok(Self::Lease { lease: lease.token, term_ms, work, shards })
+        Ok(Self::Lease { lease: lease.token, term_ms, work, shards, streams })
     }
 }
 
@@ -123,6 +130,9 @@ pub struct RenewRequest {
     /// What they bring.
     #[serde(default)]
     pub throughput_bps: u64,
+    /// Bytes that have arrived under it.
+    #[serde(default)]
+    pub bytes: u64,
 }
 
 /// It is kept.
@@ -130,6 +140,9 @@ pub struct RenewRequest {
 pub struct Renewed {
     /// How long it holds from before that was asked, in ms.
     pub term_ms: u64,
+    /// No more network streams than these from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub streams: Option<u16>,
 }
 
 /// A mover ends its lease.
