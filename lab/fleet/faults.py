@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from lab.fleet.site import Fleet
 
-# Longer than a lease lasts.
-PAUSE_S = 75.0
+# Longer than a lease lasts, and shorter than the run.
+PAUSE_S = 66.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Happening(threading.Thread):
         super().__init__(name=fault.name, daemon=True)
         self.fault, self.fleet, self.movers = fault, fleet, movers
         self.rng, self.within_s = random.Random(seed), within_s
-        self.error: str | None = "the run was over before it happened"
+        self.error: str | None = "the run was over before the fault was"
         self.start()
 
     def run(self) -> None:
