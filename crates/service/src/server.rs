@@ -118,7 +118,7 @@ pub async fn run(
         seed,
     };
     let scheduler = Scheduler::start(parts).await?;
-    let tidying = tokio::spawn(tidy(history.clone(), retention, Arc::clone(&queue)));
+    let tidying = tokio::spawn(tidy(history.clone(), retention, Arc::clone(&queue), Arc::clone(&fleet)));
     let watching = tokio::spawn({
         let history = history.clone();
         async move { history.watch().await }
@@ -175,7 +175,7 @@ fn waits(jobs: u64) -> String {
 }
 
 /// Forgets what is too old, now and then.
-async fn tidy(history: History, retention: Retention, queue: Arc<Queue>) {
+async fn tidy(history: History, retention: Retention, queue: Arc<Queue>, fleet: Arc<Fleet>) {
     loop {
         let now = Timestamp::now();
         if let Err(error) = history.retain(&retention, now).await {
@@ -183,6 +183,9 @@ async fn tidy(history: History, retention: Retention, queue: Arc<Queue>) {
         }
         if let Err(error) = queue.forget(now.before(KEPT).0).await {
             tracing::warn!("the queue keeps what is too old: {error}");
+        }
+        if let Err(error) = fleet.forget(KEPT).await {
+            tracing::warn!("shards that are too old are kept: {error}");
         }
         tokio::time::sleep(TIDYING).await;
     }

@@ -41,11 +41,11 @@ use listing::Listing;
 const LOOK: Duration = Duration::from_millis(500);
 const TELLING: Duration = Duration::from_secs(5);
 
+/// How long the service may not answer, as when it is started again.
+const PATIENCE: Duration = Duration::from_secs(120);
+
 /// How long an engine may say that no mover runs while shards wait, before that is an error: it may be about to start some.
 const NOBODY: Duration = Duration::from_secs(30);
-
-/// How long a service may not answer.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Have many hosts move one data set, shard by shard.
 ///
@@ -101,9 +101,8 @@ pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     let begun: SpreadBegun = service.post("/spreads", &request)?;
     let token = TokenFile::write(&state, begun.id, &begun.token)?;
     let run = Run { args, service, request, id: begun.id, interrupt, began: Instant::now() };
-    let name = format!("tidegate-{}", begun.id);
     let movers =
-        args.engine.movers(name, service.base().to_owned(), args.service.server_ca(), &token.path)?;
+        args.engine.movers(format!("tidegate-{}", begun.id), service.base().to_owned(), &token.path)?;
     run.tell(&format!("job {} at {}", begun.id, service.base()));
     let result = engine.start(&movers).map_err(anyhow::Error::from).and_then(|mut started| {
         let result = run.move_all(&mut *started, &options, selection);
@@ -190,9 +189,7 @@ impl Run<'_> {
             }
             let standing: Standing = match self.service.get(&format!("/spreads/{}", self.id)).map_err(of) {
                 Ok(standing) => standing,
-                // Movers do without it for a while, and so does who follows them.
                 Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {
-                    tracing::info!("{error}");
                     thread::sleep(LOOK);
                     continue;
                 }

@@ -64,43 +64,50 @@ impl Fleet {
     pub async fn claim(&self, token: &MoverToken, mover: &str) -> FleetResult<Claimed> {
         let claimed = self
             .change("claim shards", || async {
- let mut open = self.database.begin().await?;
- let tx = &mut open;
- let done: Result<_, sqlx::Error> = async {
-                let Some(found) = self.found(tx, token).await? else { return Ok(None) };
-                let Found { run, work, state, left, each } = found;
-                if !matches!(&state[..], "listing" | "running") {
-                    return Ok(Some(Claimed::Drained));
-                }
-                let share = self.share(tx, run, mover, left).await?;
-                let mut shards = self.waiting(tx, run, (share, each)).await?;
-                if shards.is_empty() {
-                    return Ok(Some(Claimed::Wait));
-                }
-                let lease = "INSERT INTO fleet_lease (run, mover, claimed_ms, until_ms) \
-                             VALUES ($1, $2, {now}, {now} + $3) RETURNING id";
-                let lease: i64 = sqlx::query_scalar(self.text(lease))
-                    .bind(run)
-                    .bind(mover.to_owned())
-                    .bind(milliseconds(TERM))
-                    .fetch_one(&mut **tx)
-                    .await?;
-                let take = "UPDATE fleet_shard SET state = 1, lease = $1, tries = tries + 1 WHERE id = $2 AND state = 0";
-                if let [(id, content)] = &mut shards[..]
-                    && content.cost() > 2 * share
-                {
-                    self.shrink(tx, run, (*id, content), share).await?;
-                }
-                for (id, _) in &shards {
-                    changed(&mut *tx, sqlx::query(take).bind(lease).bind(whole(*id))).await?;
-                }
-                let job = JobId::new(count(run)).ok_or(sqlx::Error::RowNotFound)?;
-                Ok(Some(Claimed::Lease(Box::new(ShardLease { token: count(lease), job, work, shards }))))
-            }.await;
- settle(open, done?).await
-})
+                let mut tx = self.database.begin().await?;
+                let done = self.claim_in(&mut tx, token, mover).await?;
+                settle(tx, done).await
+            })
             .await?;
         claimed.ok_or(FleetError::NoRun)
+    }
+
+    async fn claim_in(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        token: &MoverToken,
+        mover: &str,
+    ) -> Result<Option<Claimed>, sqlx::Error> {
+        let Some(found) = self.found(tx, token).await? else { return Ok(None) };
+        let Found { run, work, state, left, each } = found;
+        if !matches!(&state[..], "listing" | "running") {
+            return Ok(Some(Claimed::Drained));
+        }
+        let share = self.share(tx, run, mover, left).await?;
+        let mut shards = self.waiting(tx, run, (share, each)).await?;
+        if shards.is_empty() {
+            return Ok(Some(Claimed::Wait));
+        }
+        let lease = "INSERT INTO fleet_lease (run, mover, claimed_ms, until_ms) \
+                             VALUES ($1, $2, {now}, {now} + $3) RETURNING id";
+        let lease: i64 = sqlx::query_scalar(self.text(lease))
+            .bind(run)
+            .bind(mover.to_owned())
+            .bind(milliseconds(TERM))
+            .fetch_one(&mut **tx)
+            .await?;
+        let take =
+            "UPDATE fleet_shard SET state = 1, lease = $1, tries = tries + 1 WHERE id = $2 AND state = 0";
+        if let [(id, content)] = &mut shards[..]
+            && content.cost() > 2 * share
+        {
+            self.shrink(tx, run, (*id, content), share).await?;
+        }
+        for (id, _) in &shards {
+            changed(&mut *tx, sqlx::query(take).bind(lease).bind(whole(*id))).await?;
+        }
+        let job = JobId::new(count(run)).ok_or(sqlx::Error::RowNotFound)?;
+        Ok(Some(Claimed::Lease(Box::new(ShardLease { token: count(lease), job, work, shards }))))
     }
 
     async fn found(
@@ -199,6 +206,21 @@ impl Fleet {
 
     /// Renews a lease, and with it the leave to commit; answers with whose it is.
     pub async fn renew(&self, token: &MoverToken, lease: u64, seen: Seen) -> FleetResult<Renewal> {
+        let renewed = self.change("renew a lease", || async {
+            let mut tx = self.database.begin().await?;
+            let done = self.renew_in(&mut tx, token, lease, seen).await?;
+            settle(tx, done).await
+        });
+        renewed.await?.ok_or(FleetError::Lost(lease))
+    }
+
+    async fn renew_in(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        token: &MoverToken,
+        lease: u64,
+        seen: Seen,
+    ) -> Result<Option<Renewal>, sqlx::Error> {
         // Both by their keys, and nothing else: one row each, which is small and changes in place.
         let renew = "UPDATE fleet_lease SET until_ms = {now} + $3, bytes = $4 WHERE id = $1 \
                      AND run = (SELECT job FROM fleet_run WHERE token = $2) \
@@ -206,56 +228,31 @@ impl Fleet {
         let heard = "INSERT INTO fleet_mover (run, name, heard_ms, streams, throughput_bps) VALUES ($1, $2, {now}, $3, $4) \
                      ON CONFLICT (run, name) DO UPDATE SET heard_ms = excluded.heard_ms, streams = excluded.streams, \
                      throughput_bps = excluded.throughput_bps";
-        let renewed = self.change("renew a lease", || async {
-            let mut open = self.database.begin().await?;
-            let tx = &mut open;
-            let done: Result<_, sqlx::Error> = async {
-                let row = sqlx::query(self.text(renew))
-                    .bind(whole(lease))
-                    .bind(token.hash())
-                    .bind(milliseconds(TERM))
-                    .bind(whole(seen.bytes))
-                    .fetch_optional(&mut **tx)
-                    .await?;
-                let Some(row) = row else { return Ok(None) };
-                let work = row.try_get(2)?;
-                let (run, mover): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
-                let query =
-                    sqlx::query(self.text(heard)).bind(run).bind(mover.clone()).bind(i64::from(seen.streams));
-                changed(&mut *tx, query.bind(whole(seen.throughput_bps))).await?;
-                let job = JobId::new(count(run)).ok_or(sqlx::Error::RowNotFound)?;
-                Ok(Some(Renewal { job, mover, work }))
-            }
-            .await;
-            settle(open, done?).await
-        });
-        renewed.await?.ok_or(FleetError::Lost(lease))
+        let row = sqlx::query(self.text(renew))
+            .bind(whole(lease))
+            .bind(token.hash())
+            .bind(milliseconds(TERM))
+            .bind(whole(seen.bytes))
+            .fetch_optional(&mut **tx)
+            .await?;
+        let Some(row) = row else { return Ok(None) };
+        let work = row.try_get(2)?;
+        let (run, mover): (i64, String) = (row.try_get(0)?, row.try_get(1)?);
+        let query = sqlx::query(self.text(heard)).bind(run).bind(mover.clone()).bind(i64::from(seen.streams));
+        changed(&mut *tx, query.bind(whole(seen.throughput_bps))).await?;
+        let job = JobId::new(count(run)).ok_or(sqlx::Error::RowNotFound)?;
+        Ok(Some(Renewal { job, mover, work }))
     }
 
     /// Ends leases that ran out: their shards wait again, or are set aside after so many tries. Answers with how many.
     pub async fn sweep(&self) -> FleetResult<u64> {
-        let over = "SELECT id, run FROM fleet_lease WHERE until_ms < {now} ORDER BY id LIMIT $1 {lock}";
         let mut swept = 0;
         loop {
             let ended = self
                 .change("end leases", || async {
-                    let mut open = self.database.begin().await?;
-                    let tx = &mut open;
-                    let done: Result<_, sqlx::Error> = async {
-                        let rows = sqlx::query(self.text(over)).bind(SWEPT).fetch_all(&mut **tx).await?;
-                        for row in &rows {
-                            let (lease, run): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
-                            changed(
-                                &mut *tx,
-                                sqlx::query("DELETE FROM fleet_lease WHERE id = $1").bind(lease),
-                            )
-                            .await?;
-                            self.give_back(tx, run, lease).await?;
-                        }
-                        Ok(Some(rows.len() as u64))
-                    }
-                    .await;
-                    settle(open, done?).await
+                    let mut tx = self.database.begin().await?;
+                    let done = self.sweep_in(&mut tx).await?;
+                    settle(tx, done).await
                 })
                 .await?
                 .unwrap_or(0);
@@ -264,6 +261,17 @@ impl Fleet {
                 return Ok(swept);
             }
         }
+    }
+
+    async fn sweep_in(&self, tx: &mut Transaction<'static, Any>) -> Result<Option<u64>, sqlx::Error> {
+        let over = "SELECT id, run FROM fleet_lease WHERE until_ms < {now} ORDER BY id LIMIT $1 {lock}";
+        let rows = sqlx::query(self.text(over)).bind(SWEPT).fetch_all(&mut **tx).await?;
+        for row in &rows {
+            let (lease, run): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+            changed(&mut *tx, sqlx::query("DELETE FROM fleet_lease WHERE id = $1").bind(lease)).await?;
+            self.give_back(tx, run, lease).await?;
+        }
+        Ok(Some(rows.len() as u64))
     }
 
     /// The shards of a lease that ran out.

@@ -37,37 +37,41 @@ struct Done {
 impl Fleet {
     /// Ends `lease`. All of it is taken or, where the lease is another's by now, nothing.
     pub async fn finish(&self, token: &MoverToken, lease: u64, report: &Report) -> FleetResult<()> {
-        let over = "DELETE FROM fleet_lease WHERE id = $1 AND run = (SELECT job FROM fleet_run WHERE token = $2) \
-                    RETURNING run, mover, {now} - claimed_ms";
-        let number = whole(lease);
         let finished = self
             .change("end a lease", || async {
-                let mut open = self.database.begin().await?;
-                let tx = &mut open;
-                let done: Result<_, sqlx::Error> = async {
-                    let query = sqlx::query(self.text(over)).bind(number).bind(token.hash());
-                    let Some(row) = query.fetch_optional(&mut **tx).await? else { return Ok(None) };
-                    let (run, mover, took_ms): (i64, String, i64) =
-                        (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-                    let mut done = Done::default();
-                    for ending in &report.shards {
-                        if !self.end_shard(tx, run, number, ending, &mut done).await? {
-                            return Ok(None);
-                        }
-                    }
-                    // What the report does not name waits again.
-                    let rest =
-                        "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE lease = $1";
-                    changed(&mut *tx, sqlx::query(rest).bind(number)).await?;
-                    self.add_up(tx, run, (&mover, took_ms), &done).await?;
-                    self.end_if_done(tx, run).await?;
-                    Ok(Some(()))
-                }
-                .await;
-                settle(open, done?).await
+                let mut tx = self.database.begin().await?;
+                let done = self.finish_in(&mut tx, token, lease, report).await?;
+                settle(tx, done).await
             })
             .await?;
         finished.ok_or(FleetError::Lost(lease))
+    }
+
+    async fn finish_in(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        token: &MoverToken,
+        lease: u64,
+        report: &Report,
+    ) -> Result<Option<()>, sqlx::Error> {
+        let over = "DELETE FROM fleet_lease WHERE id = $1 AND run = (SELECT job FROM fleet_run WHERE token = $2) \
+                    RETURNING run, mover, {now} - claimed_ms";
+        let number = whole(lease);
+        let query = sqlx::query(self.text(over)).bind(number).bind(token.hash());
+        let Some(row) = query.fetch_optional(&mut **tx).await? else { return Ok(None) };
+        let (run, mover, took_ms): (i64, String, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let mut done = Done::default();
+        for ending in &report.shards {
+            if !self.end_shard(tx, run, number, ending, &mut done).await? {
+                return Ok(None);
+            }
+        }
+        // What the report does not name waits again.
+        let rest = "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE lease = $1";
+        changed(&mut *tx, sqlx::query(rest).bind(number)).await?;
+        self.add_up(tx, run, (&mover, took_ms), &done).await?;
+        self.end_if_done(tx, run).await?;
+        Ok(Some(()))
     }
 
     /// Ends one shard; whether it was in the lease.

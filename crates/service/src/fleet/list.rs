@@ -1,6 +1,8 @@
 //! Runs, and the shards that are listed into them.
 
-use sqlx::AssertSqlSafe;
+use std::time::Duration;
+
+use sqlx::{Any, AssertSqlSafe, Transaction};
 
 use super::packing::ShardContent;
 use super::{Fleet, FleetError, FleetResult, MoverToken, changed, settle, whole};
@@ -20,17 +22,13 @@ impl Fleet {
                      ON CONFLICT (job) DO NOTHING";
         let begun = self
             .change("begin a run", || async {
-                let mut open = self.database.begin().await?;
-                let tx = &mut open;
-                let done: Result<_, sqlx::Error> = async {
-                    let query = sqlx::query(self.text(begin))
-                        .bind(whole(job.get()))
-                        .bind(token.hash())
-                        .bind(work.to_owned());
-                    changed(&mut *tx, query).await.map(Some)
-                }
-                .await;
-                settle(open, done?).await
+                let mut tx = self.database.begin().await?;
+                let query = sqlx::query(self.text(begin))
+                    .bind(whole(job.get()))
+                    .bind(token.hash())
+                    .bind(work.to_owned());
+                let done = changed(&mut tx, query).await?;
+                settle(tx, Some(done)).await
             })
             .await?;
         match begun {
@@ -49,41 +47,11 @@ impl Fleet {
             let why = format!("a shard of {} files and {} bytes of names", shard.files, shard.names.len());
             return Err(FleetError::Refused(why));
         }
-        let count = "UPDATE fleet_run SET shards = shards + $2, files = files + $3, bytes = bytes + $4, \
-                     heard_ms = {now}, state = CASE WHEN $5 = 1 THEN 'running' ELSE state END \
-                     WHERE job = $1 AND state = 'listing'";
-        let add = "INSERT INTO fleet_shard (run, place, source, files, bytes, names) VALUES ($1, $2, $3, $4, $5, $6)";
-        let sum = |of: fn(&ShardContent) -> u64| whole(shards.iter().map(of).sum());
-        let run = whole(job.get());
         let listed = self
             .change("take what is listed", || async {
-                let mut open = self.database.begin().await?;
-                let tx = &mut open;
-                let done: Result<_, sqlx::Error> = async {
-                    let query = sqlx::query(self.text(count))
-                        .bind(run)
-                        .bind(whole(shards.len() as u64))
-                        .bind(sum(|shard| shard.files))
-                        .bind(sum(|shard| shard.bytes))
-                        .bind(i64::from(all));
-                    if changed(&mut *tx, query).await? != 1 {
-                        return Ok(None);
-                    }
-                    for shard in shards {
-                        let query = sqlx::query(add)
-                            .bind(run)
-                            .bind(self.place())
-                            .bind(i64::from(shard.source))
-                            .bind(whole(shard.files))
-                            .bind(whole(shard.bytes))
-                            .bind(shard.names.clone());
-                        changed(&mut *tx, query).await?;
-                    }
-                    self.end_if_done(tx, run).await?;
-                    Ok(Some(()))
-                }
-                .await;
-                settle(open, done?).await
+                let mut tx = self.database.begin().await?;
+                let done = self.list_in(&mut tx, job, shards, all).await?;
+                settle(tx, done).await
             })
             .await?;
         match listed {
@@ -92,6 +60,42 @@ impl Fleet {
                 Err(FleetError::Refused(format!("job {job} takes no more: it has ended, or all is listed")))
             }
         }
+    }
+
+    async fn list_in(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        job: JobId,
+        shards: &[ShardContent],
+        all: bool,
+    ) -> Result<Option<()>, sqlx::Error> {
+        let count = "UPDATE fleet_run SET shards = shards + $2, files = files + $3, bytes = bytes + $4, \
+                     heard_ms = {now}, state = CASE WHEN $5 = 1 THEN 'running' ELSE state END \
+                     WHERE job = $1 AND state = 'listing'";
+        let add = "INSERT INTO fleet_shard (run, place, source, files, bytes, names) VALUES ($1, $2, $3, $4, $5, $6)";
+        let sum = |of: fn(&ShardContent) -> u64| whole(shards.iter().map(of).sum());
+        let run = whole(job.get());
+        let query = sqlx::query(self.text(count))
+            .bind(run)
+            .bind(whole(shards.len() as u64))
+            .bind(sum(|shard| shard.files))
+            .bind(sum(|shard| shard.bytes))
+            .bind(i64::from(all));
+        if changed(&mut *tx, query).await? != 1 {
+            return Ok(None);
+        }
+        for shard in shards {
+            let query = sqlx::query(add)
+                .bind(run)
+                .bind(self.place())
+                .bind(i64::from(shard.source))
+                .bind(whole(shard.files))
+                .bind(whole(shard.bytes))
+                .bind(shard.names.clone());
+            changed(&mut *tx, query).await?;
+        }
+        self.end_if_done(tx, run).await?;
+        Ok(Some(()))
     }
 
     /// Ends a run whose shards are all at their end.
@@ -111,17 +115,37 @@ impl Fleet {
             "UPDATE fleet_run SET state = 'cancelled' WHERE job = $1 AND state IN ('listing', 'running')";
         let drop_leases = "DELETE FROM fleet_lease WHERE run = $1";
         self.change("end a run", || async {
-            let mut open = self.database.begin().await?;
-            let tx = &mut open;
-            let done: Result<_, sqlx::Error> = async {
-                changed(&mut *tx, sqlx::query(stop).bind(run)).await?;
-                changed(&mut *tx, sqlx::query(drop_leases).bind(run)).await.map(Some)
-            }
-            .await;
-            settle(open, done?).await
+            let mut tx = self.database.begin().await?;
+            changed(&mut tx, sqlx::query(stop).bind(run)).await?;
+            let done = changed(&mut tx, sqlx::query(drop_leases).bind(run)).await?;
+            settle(tx, Some(done)).await
         })
         .await
         .map(drop)
+    }
+
+    /// Forgets runs that ended and were listed longer than `age` ago.
+    pub async fn forget(&self, age: Duration) -> FleetResult<()> {
+        let old = "SELECT job FROM fleet_run WHERE state IN ('done', 'cancelled') AND heard_ms < {now} - $1";
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX);
+        let asked = sqlx::query_scalar::<_, i64>(self.text(old)).bind(age).fetch_all(self.database.reads());
+        for run in self.database.patiently("look for old runs", asked).await? {
+            self.change("forget a run", || async {
+                let mut tx = self.database.begin().await?;
+                for statement in [
+                    "DELETE FROM fleet_shard WHERE run = $1",
+                    "DELETE FROM fleet_lease WHERE run = $1",
+                    "DELETE FROM fleet_mover WHERE run = $1",
+                    "DELETE FROM fleet_failure WHERE run = $1",
+                    "DELETE FROM fleet_run WHERE job = $1",
+                ] {
+                    changed(&mut tx, sqlx::query(statement).bind(run)).await?;
+                }
+                settle(tx, Some(())).await
+            })
+            .await?;
+        }
+        Ok(())
     }
 
     /// Whether nobody has listed anything for so long that nobody will.
