@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use tidegate_control::Epoch;
-use tidegate_transfer::error::Result;
+use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::fence::Fence;
 use tidegate_transfer::selection::Selection;
 use tidegate_transfer::terms::{Compare, Terms};
@@ -162,4 +162,9 @@ impl CopyOptions {
 /// What names of a source begin with at the destination: its own, unless its content is meant.
 pub fn placed_beneath(source: &str) -> &str {
     if source.ends_with('/') { "" } else { source.rsplit(['/', ':']).next().unwrap_or(source) }
+}
+
+/// The name of a kind of failure, as it is said to a service.
+pub fn kind_name(kind: ErrorKind) -> String {
+    serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
 }

@@ -134,18 +134,16 @@ fn a_mover_that_is_killed_or_stopped_beyond_its_lease_costs_nothing_but_time() {
     }
     let endpoint = world.endpoint("there", &[]);
     let service = Service::start(&world, "svc", &[]);
-    let arguments = ["spread", "src/", &endpoint.at("in/"), "--json", "--option=--limit-link=2Mbit/s"];
+    let arguments = ["spread", "src/", &endpoint.at("in/"), "--json", "--option=--limit-link=4Mbit/s"];
     let mut spread = service.command(&world, &arguments);
     let spread = spread.stdout(Stdio::piped()).spawn().expect("started");
     eventually(|| world.path("svc/movers/1.token").exists());
     let mut movers = [mover(&world, &service, 1), mover(&world, &service, 1)];
     let holds = |mover: &Child| {
         let name = format!("-{}", mover.id());
-        let standing = standing(&service, &world);
-        let known = standing["movers"].as_array().into_iter().flatten();
-        known
-            .clone()
-            .any(|mover| mover["name"].as_str().is_some_and(|n| n.ends_with(&name)) && mover["leases"] == 1)
+        let job = service.job(&world, 1);
+        let mut known = job["spread"]["movers"].as_array().into_iter().flatten();
+        known.any(|mover| mover["name"].as_str().is_some_and(|n| n.ends_with(&name)) && mover["leases"] == 1)
     };
     eventually(|| movers.iter().all(holds));
     movers[0].kill().expect("killed");

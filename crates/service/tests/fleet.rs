@@ -208,7 +208,7 @@ impl World<'_> {
         let renewed = self.fleet.renew(&self.token, holding.lease.token, Seen::default()).await;
         self.pass(3000);
         match renewed {
-            Ok(()) => {
+            Ok(_) => {
                 holding.leave = Leave::granted(asked, TERM);
                 true
             }

@@ -25,7 +25,7 @@ use crate::exit::{in_one_line, usage};
 use crate::service::Service;
 use crate::service::leases::{Held, SeenHere, of};
 use crate::settings::StateArgs;
-use crate::shard::{Bound, CopyOptions, Shards, placed_beneath};
+use crate::shard::{Bound, CopyOptions, Shards, kind_name, placed_beneath};
 use crate::signals::interrupt_on_signals;
 use crate::terminal;
 
@@ -296,8 +296,4 @@ fn set(bound: &Bound, streams: u16) {
     if let Err(error) = bound.set(streams) {
         tracing::warn!("cannot keep to {streams} network streams: {error}");
     }
-}
-
-fn kind_name(kind: ErrorKind) -> String {
-    serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
 }

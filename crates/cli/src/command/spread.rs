@@ -35,7 +35,7 @@ use crate::summary::complain_of;
 use crate::terminal;
 
 use home::HomeArgs;
-use listing::Listing;
+use listing::ShardListing;
 
 /// How often the job is looked at, and how often people are told.
 const LOOK: Duration = Duration::from_millis(500);
@@ -156,7 +156,7 @@ impl Run<'_> {
         options: &CopyOptions,
         selection: tidegate_transfer::selection::Selection,
     ) -> anyhow::Result<Standing> {
-        let listing = Listing { service: self.service, id: self.id, interrupt: &self.interrupt };
+        let listing = ShardListing { service: self.service, id: self.id, interrupt: &self.interrupt };
         let listed = listing.list(&self.request, options, &selection)?;
         let standing = self.follow(started)?;
         if standing.state == "cancelled" {

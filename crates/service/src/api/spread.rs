@@ -14,8 +14,8 @@ use super::frame::{Body, Path, Routes};
 use super::jobs::number;
 use super::problem::Problem;
 use crate::fleet::words::{
-    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, Listed, RenewRequest, Renewed, ShardWords,
-    SpreadBegun, SpreadRequest,
+    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ListedShards, RenewRequest, Renewed, ShardWords,
+    SpreadBegun, SpreadRequest, failures,
 };
 use crate::fleet::{Claimed, FleetError, MoverToken, Report, Seen, Standing, TERM};
 use crate::job::{JobKind, Request};
@@ -80,11 +80,11 @@ async fn begin(
 async fn list(
     State(app): State<Arc<App>>,
     Path(id): Path<String>,
-    Body(Listed { shards, all }): Body<Listed>,
+    Body(ListedShards { shards, failed, all }): Body<ListedShards>,
 ) -> Result<Json<Standing>, Problem> {
     let id = number(&id)?;
     let shards = shards.iter().map(ShardWords::content).collect::<Result<Vec<_>, _>>()?;
-    app.fleet.list(id, &shards, all).await?;
+    app.fleet.list_with(id, &shards, &failures(&failed)?, all).await?;
     Ok(Json(app.fleet.standing(id).await?))
 }
 

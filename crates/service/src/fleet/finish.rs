@@ -138,21 +138,30 @@ impl Fleet {
         if changed(&mut *tx, sqlx::query(aside).bind(id).bind(lease)).await? != 1 {
             return Ok(false);
         }
-        let known = "SELECT count(*) FROM fleet_failure WHERE run = $1";
-        let known: i64 = sqlx::query_scalar(known).bind(run).fetch_one(&mut **tx).await?;
-        let add = "INSERT INTO fleet_failure (run, path, kind, message) VALUES ($1, $2, $3, $4)";
         let whole_source: [&[u8]; 1] = [b""];
         let listed: Vec<&[u8]> =
             if names.is_empty() { whole_source.to_vec() } else { split(names).collect() };
-        for name in listed.into_iter().take(usize::try_from(MAX_FAILURES - known).unwrap_or(0)) {
-            let (kind, message) = why(name);
-            let query = sqlx::query(add).bind(run).bind(name.to_vec()).bind(kind).bind(message);
-            changed(&mut *tx, query).await?;
+        for name in listed {
+            self.note_failure(tx, run, name, why(name)).await?;
         }
         let count = "UPDATE fleet_run SET ended_shards = ended_shards + 1, failed_files = failed_files + $2 WHERE job = $1";
         changed(&mut *tx, sqlx::query(count).bind(run).bind(files)).await?;
         self.end_if_done(tx, run).await?;
         Ok(true)
+    }
+
+    /// Keeps what failed and why, unless there are too many.
+    pub(super) async fn note_failure(
+        &self,
+        tx: &mut Transaction<'static, Any>,
+        run: i64,
+        name: &[u8],
+        (kind, message): (String, String),
+    ) -> Result<(), sqlx::Error> {
+        let add = "INSERT INTO fleet_failure (run, path, kind, message) SELECT $1, $2, $3, $4 \
+                   WHERE (SELECT count(*) FROM fleet_failure WHERE run = $1) < $5";
+        let query = sqlx::query(add).bind(run).bind(name.to_vec()).bind(kind).bind(message);
+        changed(&mut *tx, query.bind(MAX_FAILURES)).await.map(drop)
     }
 
     /// Counts what a lease brought, for its run and its mover.

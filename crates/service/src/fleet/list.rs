@@ -39,6 +39,17 @@ impl Fleet {
 
     /// Takes what was listed. `all` says that nothing more comes.
     pub async fn list(&self, job: JobId, shards: &[ShardContent], all: bool) -> FleetResult<()> {
+        self.list_with(job, shards, &[], all).await
+    }
+
+    /// The same, with files of which it is known already that nobody can move them: names, kinds and reasons.
+    pub async fn list_with(
+        &self,
+        job: JobId,
+        shards: &[ShardContent],
+        failed: &[(Vec<u8>, String, String)],
+        all: bool,
+    ) -> FleetResult<()> {
         if shards.len() > MAX_SHARDS {
             let why = format!("{} shards at once; at most {MAX_SHARDS} are taken", shards.len());
             return Err(FleetError::Refused(why));
@@ -50,7 +61,7 @@ impl Fleet {
         let listed = self
             .change("take what is listed", || async {
                 let mut tx = self.database.begin().await?;
-                let done = self.list_in(&mut tx, job, shards, all).await?;
+                let done = self.list_in(&mut tx, job, (shards, failed), all).await?;
                 settle(tx, done).await
             })
             .await?;
@@ -66,10 +77,10 @@ impl Fleet {
         &self,
         tx: &mut Transaction<'static, Any>,
         job: JobId,
-        shards: &[ShardContent],
+        (shards, failed): (&[ShardContent], &[(Vec<u8>, String, String)]),
         all: bool,
     ) -> Result<Option<()>, sqlx::Error> {
-        let count = "UPDATE fleet_run SET shards = shards + $2, files = files + $3, bytes = bytes + $4, \
+        let count = "UPDATE fleet_run SET shards = shards + $2, files = files + $3, bytes = bytes + $4, failed_files = failed_files + $6, \
                      heard_ms = {now}, state = CASE WHEN $5 = 1 THEN 'running' ELSE state END \
                      WHERE job = $1 AND state = 'listing'";
         let add = "INSERT INTO fleet_shard (run, place, source, files, bytes, names) VALUES ($1, $2, $3, $4, $5, $6)";
@@ -78,9 +89,10 @@ impl Fleet {
         let query = sqlx::query(self.text(count))
             .bind(run)
             .bind(whole(shards.len() as u64))
-            .bind(sum(|shard| shard.files))
+            .bind(sum(|shard| shard.files) + whole(failed.len() as u64))
             .bind(sum(|shard| shard.bytes))
-            .bind(i64::from(all));
+            .bind(i64::from(all))
+            .bind(whole(failed.len() as u64));
         if changed(&mut *tx, query).await? != 1 {
             return Ok(None);
         }
@@ -93,6 +105,9 @@ impl Fleet {
                 .bind(whole(shard.bytes))
                 .bind(shard.names.clone());
             changed(&mut *tx, query).await?;
+        }
+        for (name, kind, why) in failed {
+            self.note_failure(tx, run, name, (kind.clone(), why.clone())).await?;
         }
         self.end_if_done(tx, run).await?;
         Ok(Some(()))

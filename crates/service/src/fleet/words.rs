@@ -34,10 +34,13 @@ pub struct SpreadBegun {
 /// Some of what was listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Listed {
+pub struct ListedShards {
     /// Shards.
     #[serde(default)]
     pub shards: Vec<ShardWords>,
+    /// Files that nobody can move: names in base64, kinds and reasons.
+    #[serde(default)]
+    pub failed: Vec<(String, String, String)>,
     /// Whether nothing more comes.
     #[serde(default)]
     pub all: bool,
@@ -168,10 +171,13 @@ pub struct EndingWords {
 impl EndingWords {
     /// What they say.
     pub fn ending(&self) -> FleetResult<Ending> {
-        let failed = self.failed.iter();
-        let failed = failed.map(|(name, kind, why)| Ok((bytes(name)?, kind.clone(), why.clone())));
-        Ok(Ending { shard: self.id, kept: false, failed: failed.collect::<FleetResult<_>>()? })
+        Ok(Ending { shard: self.id, kept: false, failed: failures(&self.failed)? })
     }
+}
+
+/// What failed, as it is said.
+pub fn failures(said: &[(String, String, String)]) -> FleetResult<Vec<(Vec<u8>, String, String)>> {
+    said.iter().map(|(name, kind, why)| Ok((bytes(name)?, kind.clone(), why.clone()))).collect()
 }
 
 /// A name that need not be text, as it is said.

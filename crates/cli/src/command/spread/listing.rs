@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use tidegate_contract::plan_line::{Action, EntryKind};
 use tidegate_control::PerStage;
-use tidegate_service::fleet::words::{Listed, ShardWords, SpreadRequest};
+use tidegate_service::fleet::words::{ListedShards, ShardWords, SpreadRequest, encoded};
 use tidegate_service::fleet::{Packer, ShardContent, Standing};
 use tidegate_service::job::JobId;
-use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::error::Result;
 use tidegate_transfer::plan::{PlanListener, Planned};
 use tidegate_transfer::selection::Selection;
 use tidegate_transfer::terms::{Purpose, Terms};
@@ -17,14 +17,14 @@ use tidegate_transfer::transfer::Interrupt;
 
 use crate::service::Service;
 use crate::service::leases::of;
-use crate::shard::{CopyOptions, placed_beneath};
+use crate::shard::{CopyOptions, kind_name, placed_beneath};
 
 /// How many shards are sent at once, and how long one may wait for others: movers begin with the first.
 const BATCH: usize = 64;
 const WAIT: Duration = Duration::from_secs(1);
 
 /// Lists into a job.
-pub struct Listing<'a> {
+pub struct ShardListing<'a> {
     /// The service.
     pub service: &'a Service,
     /// The job.
@@ -35,7 +35,7 @@ pub struct Listing<'a> {
 
 /// What was found.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct ListedSources {
     /// Sources that are directories.
     pub trees: BTreeSet<usize>,
 }
@@ -48,31 +48,33 @@ struct Packing {
     is_tree: bool,
     full: Vec<ShardContent>,
     sent: Instant,
-    error: Option<Error>,
 }
 
-impl Listing<'_> {
+impl ShardListing<'_> {
     /// Sends everything that is to be moved, source by source.
     pub fn list(
         &self,
         request: &SpreadRequest,
         options: &CopyOptions,
         selection: &Selection,
-    ) -> anyhow::Result<Found> {
-        let mut found = Found::default();
+    ) -> anyhow::Result<ListedSources> {
+        let mut found = ListedSources::default();
         for (number, source) in request.sources.iter().enumerate() {
             if self.source(number, (source, &request.destination), options, selection)? {
                 found.trees.insert(number);
             }
         }
-        self.send(Vec::new(), true)?;
+        self.send(Vec::new(), &[], true)?;
         Ok(found)
     }
 
-    fn send(&self, shards: Vec<ShardContent>, all: bool) -> Result<()> {
+    fn send(&self, shards: Vec<ShardContent>, failed: &[(String, String, String)], all: bool) -> Result<()> {
         let shards = shards.iter().map(|content| ShardWords::of(0, content)).collect();
         let path = format!("/spreads/{}/shards", self.id);
-        self.service.post::<Standing>(&path, &Listed { shards, all }).map(drop).map_err(of)
+        self.service
+            .post::<Standing>(&path, &ListedShards { shards, failed: failed.to_vec(), all })
+            .map(drop)
+            .map_err(of)
     }
 
     /// Lists one source; whether it is a directory.
@@ -89,7 +91,6 @@ impl Listing<'_> {
             is_tree: source.ends_with('/'),
             full: Vec::new(),
             sent: Instant::now(),
-            error: None,
         }));
         let terms = Terms { purpose: Purpose::Plan, ..options.terms() };
         let hearing = Arc::clone(&packing);
@@ -114,7 +115,7 @@ impl Listing<'_> {
                 packing.sent = Instant::now();
                 let shards = std::mem::take(&mut packing.full);
                 drop(packing);
-                return self.send(shards, false);
+                return self.send(shards, &[], false);
             }
             Ok(())
         };
@@ -124,22 +125,32 @@ impl Listing<'_> {
         }
         let failures = transfer.ledger().failures();
         drop(transfer);
-        if let Some(failure) = failures.into_iter().next() {
-            tracing::warn!("{}", failure.error);
-        }
         told(true)?;
         let packing = packing.lock().expect("not poisoned");
-        packing.error.clone().map_or(Ok(packing.is_tree), |error| Err(error.into()))
+        let failed = failures.iter().map(|failure| {
+            let name = packing.beneath(&failure.path).unwrap_or(&failure.path);
+            (encoded(name), kind_name(failure.error.kind), failure.error.message.clone())
+        });
+        let failed: Vec<_> = failed.collect();
+        if !failed.is_empty() {
+            self.send(Vec::new(), &failed, false)?;
+        }
+        Ok(packing.is_tree)
     }
 }
 
 impl Packing {
-    fn hear(&mut self, planned: &Planned) {
-        let path = planned.path.as_bytes();
-        let beneath = match self.prefix.is_empty() {
+    /// What a path at the destination is called in the source, if it is a name in it.
+    fn beneath<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
+        match self.prefix.is_empty() {
             true => Some(path),
             false => path.strip_prefix(&self.prefix[..]).and_then(|rest| rest.strip_prefix(b"/")),
-        };
+        }
+    }
+
+    fn hear(&mut self, planned: &Planned) {
+        let path = planned.path.as_bytes();
+        let beneath = self.beneath(path);
         if planned.kind == EntryKind::Directory || beneath.is_some() {
             self.is_tree = true;
         }
