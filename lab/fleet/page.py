@@ -1,6 +1,6 @@
 """docs/results/fleet-slurm.md: movers together, then what happened to them."""
 
-from lab.fleet.cases import CASES, NAME, SETTLED_S, Case
+from lab.fleet.cases import CASES, NAME, PAYLOAD, SETTLED_S, Case
 from lab.fleet.faults import FAULTS
 from lab.grid.remarks import failures, measured_on
 from lab.ground.results import Record
@@ -25,12 +25,13 @@ fast so many machines would be.
 
 
 def full_share(record: Record, case: Case) -> float | None:
-    """How full all links were together, from the tenth second to a second before the end."""
+    """How full all links were together, from the tenth second to a second before the end. The head counts packets that were
+    merged on their way, and so hardly any headers, of which the links are full as well."""
     settled = [(at, got) for at, got in record.notes["samples"] if SETTLED_S <= at <= record.seconds - 1]
     if len(settled) < 2:
         return None
     (began, before), (ended, after) = settled[0], settled[-1]
-    return (after - before) * 8 / (ended - began) / (case.total_mbit * 1e6)
+    return (after - before) * 8 / (ended - began) / (case.total_mbit * 1e6 * PAYLOAD)
 
 
 def sent_again(record: Record) -> float:
@@ -83,7 +84,7 @@ def page() -> Page:
     text = HEAD + measured_on(records) + "\n\n## What was to be reached\n\n" + measured_bars([*fast, *safe])
     text += "## Together\n\n" + speeds
     text += (f"## {len(FAULTS)} faults\n\nThree movers at 150 Mbit/s, at 50 where one is stopped; the fault comes within twelve seconds after all run. "
-             "*Came ÷ had to* counts headers, five per cent, and what was sent twice.\n\n") + faults
+             "*Came ÷ had to* tells what was sent twice; it counts few headers, as packets are merged before they are counted.\n\n") + faults
     text += failures(records) + f"Every run is in [{PAGE}.csv]({PAGE}.csv).\n"
     lines = [[record.set, record.repeat, int(record.ok), record.bytes, round(record.seconds, 2), record.error]
              for record in records]

@@ -4,14 +4,14 @@ import importlib
 import subprocess
 import unittest
 
-from lab.fleet.cases import CASES, NAME, Case
+from lab.fleet.cases import CASES, NAME, PAYLOAD, Case
 from lab.fleet.hosts import Host
 from lab.tests.records import page_of, record, whole
 
 
 def samples(case: Case, share: float, seconds: float) -> list[tuple[float, int]]:
-    """What would have come over all links at that share of their rates."""
-    return [(at / 2, int(case.total_mbit * 1e6 / 8 * share * at / 2)) for at in range(1, int(seconds * 2))]
+    """What would have come over all links at that share of what they carry."""
+    return [(at / 2, int(case.total_mbit * 1e6 / 8 * PAYLOAD * share * at / 2)) for at in range(1, int(seconds * 2))]
 
 
 class Cases(unittest.TestCase):
