@@ -28,6 +28,10 @@ lab-report: ## write docs/results/ and one HTML file from what is measured
 lab-smoke: build ## a little of everything the lab does (root, two minutes)
 	python3 -m lab smoke
 
+lab-fleet: build ## many hosts, one data set: movers by Slurm on hosts that are namespaces, with faults (root)
+	python3 -m lab run fleet
+	python3 -m lab report fleet
+
 bench: lab ## the lab, its report, and what needs no network: simulators, models
 	python3 -m lab report
 	cargo bench -p tidegate-control --bench simulators -- --write docs/results/simulators.md

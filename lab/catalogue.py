@@ -8,6 +8,8 @@ from lab.controllers import cells as controllers
 from lab.controllers.report import page as controllers_page
 from lab.eos import shards as eos
 from lab.fastbiodl.report import page as fastbiodl_page
+from lab.fleet import cases as fleet
+from lab.fleet.page import page as fleet_page
 from lab.get import shards as get
 from lab.movers import shards as movers
 from lab.shard import Page, Shard, results
@@ -45,6 +47,7 @@ CHAPTERS = (
     Chapter("get", get.SHARDS, get.page),
     Chapter("fastbiodl", get.SHARDS, fastbiodl_page),
     Chapter("eos", eos.SHARDS, eos.page),
+    Chapter("fleet-slurm", fleet.SHARDS, fleet_page),
 )
 
 

@@ -1,7 +1,5 @@
-"""Movers by Slurm on two hosts: what is printed is what sbatch takes, and what is started is followed to its end.
-
-The movers are a script that writes down where it ran and how it was started: what is tried here is how they are started.
-"""
+"""Movers by Slurm on two hosts: what is printed is what sbatch takes, what is started is followed to its end, and a tree is
+moved. In the first parts movers are a script that writes down where it ran and how it was started."""
 
 import os
 import subprocess
@@ -12,9 +10,12 @@ from pathlib import Path
 
 from lab.fleet import slurm
 from lab.fleet.hosts import Site
-from lab.fleet.slurm import PARTITION, Slurm
+from lab.fleet.site import Fleet
+from lab.fleet.slurm import PARTITION
 from lab.ground import places, program
 from lab.ground.shell import CommandFailed, exists, run
+from lab.runs.datasets import Plan, generate
+from lab.runs.verify import difference
 
 SKIPPED = 77
 RATE_MBIT = 100
@@ -32,8 +33,9 @@ sleep 1
 class Trial:
     """Slurm, and a command at its head."""
 
-    def __init__(self, cluster: Slurm) -> None:
-        self.cluster = cluster
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet, self.cluster = fleet, fleet.slurm
+        cluster = self.cluster
         self.mover = cluster.scratch / "it's a mover" / "mover"
         self.mover.parent.mkdir()
         self.mover.write_text(MOVER)
@@ -93,7 +95,19 @@ def again(trial: Trial) -> list[str]:
     return [] if states == ["COMPLETED"] and told == ["mover", "1"] else [f"{states}, started as {told}"]
 
 
-PARTS: tuple[Callable[[Trial], list[str]], ...] = (printed, followed, again)
+def moved(trial: Trial) -> list[str]:
+    """Movers on both hosts move a tree to the endpoint at the head, by one command and a service of its own."""
+    plan = Plan("smoke", 1, tuple((f"d{i % 3}/f{i}", 700_000 + i) for i in range(40)))
+    source = generate(plan, trial.cluster.scratch / "source")
+    ended = trial.fleet.spread(source.root, 2, PATIENCE_S)
+    if ended.status != 0:
+        return [f"status {ended.status}: {ended.said}"]
+    failed = [found] if (found := difference(source.root, trial.fleet.destination / "copy", content=True)) else []
+    files = ended.summary["files"]
+    return failed + ([] if files["ok"] == files["total"] == source.files else [f"the summary says {files}"])
+
+
+PARTS: tuple[Callable[[Trial], list[str]], ...] = (printed, followed, again, moved)
 
 
 def lacking() -> str | None:
@@ -117,15 +131,15 @@ def main() -> int:
         print(f"skipped: {reason}")
         return SKIPPED
     failed = []
-    with tempfile.TemporaryDirectory(prefix="tidegate-fleet-") as held, Site([RATE_MBIT] * 2) as site:
-        with Slurm(site, Path(held)) as cluster:
-            trial = Trial(cluster)
-            for part in PARTS:
-                print(f"== {part.__name__}: {part.__doc__}", flush=True)
-                try:
-                    failed += [f"{part.__name__}: {what}" for what in part(trial)]
-                except (CommandFailed, OSError, subprocess.TimeoutExpired) as failure:
-                    failed.append(f"{part.__name__}: {failure}; {cluster.last_words()}")
+    with tempfile.TemporaryDirectory(prefix="tidegate-fleet-") as held, \
+            Fleet([RATE_MBIT] * 2, Path(held), lasting=False) as fleet:
+        trial = Trial(fleet)
+        for part in PARTS:
+            print(f"== {part.__name__}: {part.__doc__}", flush=True)
+            try:
+                failed += [f"{part.__name__}: {what}" for what in part(trial)]
+            except (CommandFailed, OSError, subprocess.TimeoutExpired) as failure:
+                failed.append(f"{part.__name__}: {failure}; {fleet.slurm.last_words()}")
     for what in failed:
         print(f"FAILED {what}", file=sys.stderr)
     print(f"{len(failed)} failures" if failed else "Slurm starts movers")

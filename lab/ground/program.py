@@ -16,4 +16,6 @@ def version() -> str:
     """What it calls itself, and which build it is."""
     program = places.tidegate_binary()
     said = run([program, "--version"], check=False).strip()
-    return f"{said}, build {hashlib.blake2b(program.read_bytes(), digest_size=4).hexdigest()}"
+    # Where cargo puts what it does not optimise.
+    profile = " (not optimised)" if program.parent.name == "debug" else ""
+    return f"{said}, build {hashlib.blake2b(program.read_bytes(), digest_size=4).hexdigest()}{profile}"

@@ -13,7 +13,7 @@ mod ssh;
 mod tool;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::Args;
@@ -54,14 +54,25 @@ pub struct Movers {
     pub program: String,
     /// The service whose shards they move.
     pub service: String,
+    /// The file, on each host, of the authority that certifies the service, if it is not one of the system's.
+    pub server_ca: Option<String>,
     /// The file that holds their token, on each host; the token itself stands in nothing that is rendered.
     pub token_file: String,
 }
 
 impl Movers {
     /// The words that start one.
-    fn words(&self) -> [&str; 6] {
-        [&self.program, "mover", "--service", &self.service, "--token-file", &self.token_file]
+    fn words(&self) -> Vec<&str> {
+        let mut words = vec![&*self.program];
+        words.extend(self.arguments(&self.token_file));
+        words
+    }
+
+    /// The same behind the program, for one that finds the token in `token_file`.
+    fn arguments<'a>(&'a self, token_file: &'a str) -> Vec<&'a str> {
+        let mut words = vec!["mover", "--service", &self.service, "--token-file", token_file];
+        words.extend(self.server_ca.iter().flat_map(|ca| ["--server-ca", ca]));
+        words
     }
 }
 
@@ -223,7 +234,7 @@ impl EngineArgs {
         let (partition, options) = (self.partition.clone(), self.options.clone());
         Ok(match &self.engine {
             Choice::Local => Box::new(local::Local),
-            Choice::Ssh(hosts) => Box::new(ssh::OverSsh { hosts: hosts.clone(), args: ssh.clone() }),
+            Choice::Ssh(hosts) => Box::new(ssh::Hosts { hosts: hosts.clone(), args: ssh.clone() }),
             Choice::Slurm => Box::new(slurm::Slurm { partition, options }),
             Choice::Pbs => Box::new(pbs::Pbs { queue: partition, options }),
             Choice::Condor => Box::new(condor::Condor { options }),
@@ -244,9 +255,18 @@ impl EngineArgs {
     }
 
     /// The movers that are wanted of a service, by a file that holds their token.
-    pub fn movers(&self, name: String, service: String, token_file: &std::path::Path) -> Result<Movers> {
-        let absolute = std::path::absolute(token_file)
-            .map_err(|error| usage(format!("{} is no path: {error}", token_file.display())))?;
+    pub fn movers(
+        &self,
+        name: String,
+        service: String,
+        server_ca: Option<&Path>,
+        token_file: &Path,
+    ) -> Result<Movers> {
+        let absolute = |path: &Path| {
+            let absolute = std::path::absolute(path)
+                .map_err(|error| usage(format!("{} is no path: {error}", path.display())))?;
+            text(absolute)
+        };
         let hosts = match &self.engine {
             Choice::Ssh(hosts) => u32::try_from(hosts.len()).unwrap_or(MAX_MOVERS),
             _ => 1,
@@ -258,7 +278,8 @@ impl EngineArgs {
             name,
             program: self.program()?,
             service,
-            token_file: text(absolute)?,
+            server_ca: server_ca.map(absolute).transpose()?,
+            token_file: absolute(token_file)?,
         })
     }
 

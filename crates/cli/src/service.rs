@@ -62,6 +62,11 @@ impl ServiceArgs {
         self.server.is_some()
     }
 
+    /// The authority that certifies it, if that is none of the system's.
+    pub fn server_ca(&self) -> Option<&Path> {
+        self.server_ca.as_deref()
+    }
+
     /// The state directory, made if it is missing.
     pub fn state_dir(&self) -> Result<PathBuf, Error> {
         self.state.state_dir()

@@ -328,9 +328,10 @@ fn ssh_tells_movers_what_they_need_on_standard_input_only() {
         "printf '%s ' \"$@\" >>sshd; for last; do :; done; cd \"$HOME\" && exec sh -c \"$last\"",
     );
     let ssh = world.text("ssh");
-    let hosts = ["--ssh", &ssh, "--engine", "ssh:one,me@two"];
+    let ca = world.text("it's $(touch owned).pem");
+    let hosts = ["--ssh", &ssh, "--server-ca", &ca, "--engine", "ssh:one,me@two"];
     fs::create_dir_all(world.path("home/.local/bin")).expect("made");
-    let mover = "printf '%s %s %s %s %s ' \"$@\" >told.$$; cat >>told.$$; echo a complaint >&2; exit 78";
+    let mover = "printf '%s ' \"$@\" >told.$$; cat >>told.$$; echo a complaint >&2; exit 78";
     stub(&world.path("home/.local/bin/tidegate"), mover);
     let command = |more: &[&str]| {
         let mut command = world.command();
@@ -347,7 +348,7 @@ fn ssh_tells_movers_what_they_need_on_standard_input_only() {
         texts
     };
     let ran = finish(&mut command(&hosts));
-    let line = format!("mover --service {URL} --token-file - {TOKEN}\n");
+    let line = format!("mover --service {URL} --token-file - --server-ca {ca} {TOKEN}\n");
     assert_eq!(told(), [&*line, &*line]);
     assert!(ran.code == 1 && ran.err.contains("the mover at ssh://one cannot run: a complaint"), "{ran:?}");
     let seen = String::from_utf8(world.read("sshd")).expect("text");

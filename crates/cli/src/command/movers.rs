@@ -31,6 +31,9 @@ pub struct MoversArgs {
     /// The address of the service whose shards are moved
     #[arg(long, value_name = "URL")]
     service: String,
+    /// The certificate authority of the service's certificate, PEM, on the hosts of movers [default: the system's]
+    #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVER_CA")]
+    server_ca: Option<PathBuf>,
     /// The file that holds the run's token, on a file system that the hosts of movers share; only its owner may read it
     #[arg(long, value_name = "FILE", env = "TIDEGATE_MOVER_TOKEN_FILE")]
     token_file: PathBuf,
@@ -64,7 +67,12 @@ pub fn run(args: &MoversArgs) -> anyhow::Result<ExitCode> {
         return Err(usage(why).into());
     }
     let engine = args.engine.engine(&args.ssh)?;
-    let movers = args.engine.movers(args.name.clone(), args.service.clone(), &args.token_file)?;
+    let movers = args.engine.movers(
+        args.name.clone(),
+        args.service.clone(),
+        args.server_ca.as_deref(),
+        &args.token_file,
+    )?;
     if args.print {
         terminal::print(engine.render(&movers)?.trim_end())?;
         return Ok(ExitCode::SUCCESS);

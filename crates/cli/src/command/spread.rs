@@ -101,8 +101,9 @@ pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     let begun: SpreadBegun = service.post("/spreads", &request)?;
     let token = TokenFile::write(&state, begun.id, &begun.token)?;
     let run = Run { args, service, request, id: begun.id, interrupt, began: Instant::now() };
+    let name = format!("tidegate-{}", begun.id);
     let movers =
-        args.engine.movers(format!("tidegate-{}", begun.id), service.base().to_owned(), &token.path)?;
+        args.engine.movers(name, service.base().to_owned(), args.service.server_ca(), &token.path)?;
     run.tell(&format!("job {} at {}", begun.id, service.base()));
     let result = engine.start(&movers).map_err(anyhow::Error::from).and_then(|mut started| {
         let result = run.move_all(&mut *started, &options, selection);

@@ -25,7 +25,7 @@ pub struct Dask {
 
 impl Engine for Dask {
     fn render(&self, movers: &Movers) -> Result<String> {
-        let words = movers.words().map(double_quoted).join(", ");
+        let words = movers.words().into_iter().map(double_quoted).collect::<Vec<_>>().join(", ");
         Ok(format!(
             "{PROGRAM}
 

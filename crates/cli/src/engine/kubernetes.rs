@@ -79,8 +79,8 @@ impl Engine for Kubernetes {
             .as_ref()
             .map_or_else(String::new, |namespace| format!("  namespace: {}\n", double_quoted(namespace)));
         let spread = if movers.share_hosts { "ScheduleAnyway" } else { "DoNotSchedule" };
-        let words = ["mover", "--service", &movers.service, "--token-file", TOKEN_FILE];
-        let words = words.map(|word| double_quoted(&unexpanded(word))).join(", ");
+        let words = movers.arguments(TOKEN_FILE).into_iter();
+        let words = words.map(|word| double_quoted(&unexpanded(word))).collect::<Vec<_>>().join(", ");
         let (mut seen, mut volumes) = (String::new(), String::new());
         for (at, mount) in self.mounts.iter().enumerate() {
             let path = double_quoted(&mount.path);
@@ -225,8 +225,8 @@ fn status(said: &Value, count: u32) -> Status {
     let number = |name: &str| job["status"][name].as_u64().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
     let failed = job["status"]["failedIndexes"].as_str().map_or(0, indexes);
     let over = |kind: &str| {
-        let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.filter(|one| one["type"] == kind && one["status"] == "True").cloned().next()
+        let mut conditions = job["status"]["conditions"].as_array().into_iter().flatten();
+        conditions.find(|one| one["type"] == kind && one["status"] == "True")
     };
     let (ended, running) = (number("succeeded"), number("ready"));
     let left = count.saturating_sub(ended + failed);

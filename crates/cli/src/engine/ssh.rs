@@ -17,21 +17,24 @@ use crate::ssh::{Ssh, SshArgs, search_path};
 const OPTIONS: [&str; 6] =
     ["-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3"];
 
+/// A mover's words, of variables that a shell has read.
+const MOVER: &str = r#"mover --service "$service" --token-file - ${ca:+--server-ca "$ca"}"#;
+
 /// Hosts, one after another as movers are wanted.
 #[derive(Debug)]
-pub struct OverSsh {
+pub struct Hosts {
     /// Where movers run.
     pub hosts: Vec<Target>,
     /// How ssh is run.
     pub args: SshArgs,
 }
 
-impl OverSsh {
-    /// What a shell there runs: it reads the service's address and the token, and ends the mover when its standard input
-    /// ends, as it does when we do. One line without quotes and backslashes, which every login shell hands on alike.
+impl Hosts {
+    /// What a shell there runs: it reads what [`told`] says and the token, and ends the mover when its standard input ends,
+    /// as it does when we do. One line without single quotes and backslashes, which every login shell hands on alike.
     fn attended(&self) -> Result<String> {
         Ok(format!(
-            r#"exec sh -c 'PATH={path}; export PATH; IFS= read -r service && IFS= read -r token || exit {never}; exec 3<&0; echo "$token" | {program} mover --service "$service" --token-file - 3<&- & mover=$!; {{ cat; kill "$mover"; }} <&3 >/dev/null 2>&1 & watch=$!; exec 3<&-; wait "$mover"; status=$?; kill "$watch"; exit "$status"'"#,
+            r#"exec sh -c 'PATH={path}; export PATH; IFS= read -r service && IFS= read -r ca && IFS= read -r token || exit {never}; exec 3<&0; echo "$token" | {program} {MOVER} 3<&- & mover=$!; {{ cat; kill "$mover"; }} <&3 >/dev/null 2>&1 & watch=$!; exec 3<&-; wait "$mover"; status=$?; kill "$watch"; exit "$status"'"#,
             path = search_path(),
             program = self.args.remote_tidegate()?,
             never = ending::CONFIGURATION,
@@ -39,15 +42,15 @@ impl OverSsh {
     }
 }
 
-impl Engine for OverSsh {
+impl Engine for Hosts {
     fn render(&self, movers: &Movers) -> Result<String> {
         let remote = format!(
-            r#"exec sh -c 'PATH={}; export PATH; IFS= read -r service; exec {} mover --service "$service" --token-file -'"#,
+            r#"exec sh -c 'PATH={}; export PATH; IFS= read -r service; IFS= read -r ca; exec {} {MOVER}'"#,
             search_path(),
             self.args.remote_tidegate()?,
         );
         let mut sessions = String::new();
-        for host in self.placed(movers)? {
+        for host in self.placed(movers) {
             // The command as it is run otherwise, so that the two cannot differ.
             let command = Ssh::new(&self.args, host)?.running(&remote, &OPTIONS);
             let words = [command.get_program()].into_iter().chain(command.get_args());
@@ -60,13 +63,13 @@ impl Engine for OverSsh {
             r"#!/bin/sh
 # A mover a session. The token goes over standard input; a mover stays until nothing is left for it to do.
 told() {{
-    printf '%s\n' {}
+    printf %s {}
     cat {}
 }}
 remote={}
 {sessions}wait
 ",
-            shell_word(&movers.service)?,
+            shell_word(&told(movers)?)?,
             shell_word(&movers.token_file)?,
             shell_word(&remote)?,
         ))
@@ -75,7 +78,7 @@ remote={}
     fn start(&self, movers: &Movers) -> Result<Box<dyn Started>> {
         let remote = self.attended()?;
         let mut launches: Vec<Box<dyn Launch>> = Vec::new();
-        for host in self.placed(movers)? {
+        for host in self.placed(movers) {
             let ssh = Ssh::new(&self.args, host)?;
             launches.push(Box::new(There { ssh, remote: remote.clone(), movers: movers.clone() }));
         }
@@ -83,13 +86,19 @@ remote={}
     }
 }
 
-impl OverSsh {
+impl Hosts {
     /// The host of each mover.
-    fn placed(&self, movers: &Movers) -> Result<Vec<&Target>> {
-        if movers.service.contains(['\n', '\r']) {
-            return Err(usage(format!("{:?} is no address of a service", movers.service)));
-        }
-        Ok(self.hosts.iter().cycle().take(movers.count as usize).collect())
+    fn placed(&self, movers: &Movers) -> Vec<&Target> {
+        self.hosts.iter().cycle().take(movers.count as usize).collect()
+    }
+}
+
+/// What each mover is told before the token: the service, and who certifies it, a line each.
+fn told(movers: &Movers) -> Result<String> {
+    let ca = movers.server_ca.as_deref().unwrap_or_default();
+    match [&movers.service, ca].iter().find(|word| word.contains('\n')) {
+        Some(word) => Err(usage(format!("{word:?} holds a line break, which ssh: cannot hand on"))),
+        None => Ok(format!("{}\n{ca}\n", movers.service)),
     }
 }
 
@@ -104,7 +113,7 @@ impl Launch for There {
     fn command(&self) -> Result<(Command, Option<Vec<u8>>)> {
         let path = &self.movers.token_file;
         let token = fs::read_to_string(path).map_err(|error| Error::io("read", path.as_bytes(), error))?;
-        let told = format!("{}\n{}\n", self.movers.service, token.trim());
+        let told = format!("{}{}\n", told(&self.movers)?, token.trim());
         Ok((self.ssh.running(&self.remote, &OPTIONS), Some(told.into_bytes())))
     }
 
