@@ -60,7 +60,7 @@ async fn only_the_loopback_is_served_without_tls() {
     let scratch = tempfile::tempdir().expect("a directory");
     for listen in ["0.0.0.0:0", "[::]:0"] {
         let mut open = Config { listen: listen.parse().expect("an address"), ..config(scratch.path()) };
-        let error = Api::listen(&open).err().expect("refused").to_string();
+        let error = Api::listen(&open).expect_err("refused").to_string();
         assert!(error.contains("--tls-cert") && !error.contains('\n'), "{error}");
         open.clear = true;
         // A host without IPv6 cannot listen there at all.
@@ -70,7 +70,7 @@ async fn only_the_loopback_is_served_without_tls() {
     }
     let first = Api::listen(&config(scratch.path())).expect("listens");
     let taken = Config { listen: first.address(), ..config(scratch.path()) };
-    let error = Api::listen(&taken).err().expect("refused").to_string();
+    let error = Api::listen(&taken).expect_err("refused").to_string();
     assert!(error.contains("--listen"), "{error}");
 }
 
@@ -166,7 +166,7 @@ async fn tls_is_spoken_where_it_is_asked_for() {
     std::fs::write(&files.key, made.signing_key.serialize_pem()).expect("written");
     let swapped = TlsFiles { cert: files.key.clone(), key: files.cert.clone() };
     let bad = Config { tls: Some(swapped), ..config(scratch.path()) };
-    let error = Api::listen(&bad).err().expect("refused").to_string();
+    let error = Api::listen(&bad).expect_err("refused").to_string();
     assert!(error.contains("PEM") && !error.contains('\n'), "{error}");
 
     let service = start(&Config { tls: Some(files), ..config(scratch.path()) }).await;

@@ -106,7 +106,7 @@ pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
         args.engine.movers(name, service.base().to_owned(), args.service.server_ca(), &token.path)?;
     run.tell(&format!("job {} at {}", begun.id, service.base()));
     let result = engine.start(&movers).map_err(anyhow::Error::from).and_then(|mut started| {
-        let result = run.move_all(&mut *started, &options, selection);
+        let result = run.move_all(&mut *started, &options, &selection);
         let stopped = started.stop();
         result.and_then(|standing| stopped.map(|()| standing).map_err(Into::into))
     });
@@ -154,10 +154,10 @@ impl Run<'_> {
         &self,
         started: &mut dyn Started,
         options: &CopyOptions,
-        selection: tidegate_transfer::selection::Selection,
+        selection: &tidegate_transfer::selection::Selection,
     ) -> anyhow::Result<Standing> {
         let listing = ShardListing { service: self.service, id: self.id, interrupt: &self.interrupt };
-        let listed = listing.list(&self.request, options, &selection)?;
+        let listed = listing.list(&self.request, options, selection)?;
         let standing = self.follow(started)?;
         if standing.state == "cancelled" {
             return Err(Error::new(ErrorKind::Interrupted, format!("job {} was cancelled", self.id)).into());

@@ -11,6 +11,7 @@ use tidegate_contract::summary::Status;
 use tidegate_control::Epoch;
 use tidegate_service::api::{Api, ApiParts, Config};
 use tidegate_service::estimate::{Estimator, Program};
+use tidegate_service::fleet::Fleet;
 use tidegate_service::history::{History, Recorder};
 use tidegate_service::job::{Request, Summary};
 use tidegate_service::mover::{BoxFuture, Ended, Mover, Outcome, Run, StreamDemand};
@@ -82,5 +83,6 @@ pub async fn api(config: &Config) -> Api {
     let scheduler = Scheduler::start(parts).await.expect("a scheduler");
     let state = config.state.clone();
     let epochs = Box::new(move |id| state.join(format!("{id}.jsonl")));
-    Api::new(listener, config, ApiParts { history, estimator, scheduler, epochs }).expect("an API")
+    let fleet = Arc::new(Fleet::open(&config.state).await.expect("a fleet"));
+    Api::new(listener, config, ApiParts { history, estimator, scheduler, fleet, epochs }).expect("an API")
 }

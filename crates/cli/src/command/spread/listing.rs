@@ -64,11 +64,11 @@ impl ShardListing<'_> {
                 found.trees.insert(number);
             }
         }
-        self.send(Vec::new(), &[], true)?;
+        self.send(&[], &[], true)?;
         Ok(found)
     }
 
-    fn send(&self, shards: Vec<ShardContent>, failed: &[(String, String, String)], all: bool) -> Result<()> {
+    fn send(&self, shards: &[ShardContent], failed: &[(String, String, String)], all: bool) -> Result<()> {
         let shards = shards.iter().map(|content| ShardWords::of(0, content)).collect();
         let path = format!("/spreads/{}/shards", self.id);
         self.service
@@ -115,7 +115,7 @@ impl ShardListing<'_> {
                 packing.sent = Instant::now();
                 let shards = std::mem::take(&mut packing.full);
                 drop(packing);
-                return self.send(shards, &[], false);
+                return self.send(&shards, &[], false);
             }
             Ok(())
         };
@@ -133,7 +133,7 @@ impl ShardListing<'_> {
         });
         let failed: Vec<_> = failed.collect();
         if !failed.is_empty() {
-            self.send(Vec::new(), &failed, false)?;
+            self.send(&[], &failed, false)?;
         }
         Ok(packing.is_tree)
     }
