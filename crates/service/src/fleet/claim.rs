@@ -19,8 +19,10 @@ const LEAST_S: u64 = 2;
 const MAX_SHARDS: i64 = 128;
 const MAX_NAMES: usize = 2 << 20;
 
-/// What a mover of which nothing is known is taken to move, in bytes a second.
+/// What a mover of which nothing is known is taken to move, in bytes a second, and how much its first claim is to be, in time:
+/// it may be much slower than the others, and nobody can take from it what it has claimed.
 const FIRST_RATE: u64 = 8 << 20;
+const FIRST_S: u64 = 5;
 
 /// Most leases that are ended in one go.
 const SWEPT: i64 = 100;
@@ -125,8 +127,8 @@ impl Fleet {
         Ok(Some(Found { run: row.try_get(0)?, work: row.try_get(1)?, state: row.try_get(2)?, left, each }))
     }
 
-    /// How much a mover is given: what it does in a while, and no more than its part of half of what is left, unless that is
-    /// too little.
+    /// How much a mover is given: what it does in a while, and no more than its part of half of what is left, by its rate beside
+    /// those of others that have leases, unless that is too little.
     async fn share(
         &self,
         tx: &mut Transaction<'static, Any>,
@@ -137,11 +139,15 @@ impl Fleet {
         let rate = "SELECT rate FROM fleet_mover WHERE run = $1 AND name = $2";
         let rate: Option<i64> =
             sqlx::query_scalar(rate).bind(run).bind(mover.to_owned()).fetch_optional(&mut **tx).await?;
-        let rate = rate.map(count).filter(|rate| *rate > 0).unwrap_or(FIRST_RATE);
-        let leases = "SELECT count(*) FROM fleet_lease WHERE run = $1";
-        let leases: i64 = sqlx::query_scalar(leases).bind(run).fetch_one(&mut **tx).await?;
-        let part = (left / (2 * (count(leases) + 1))).max(rate * LEAST_S);
-        Ok(rate.saturating_mul(CLAIM_S).min(part))
+        let known = rate.map(count).filter(|rate| *rate > 0);
+        let (rate, time) = known.map_or((FIRST_RATE, FIRST_S), |rate| (rate, CLAIM_S));
+        let others = "SELECT CAST(COALESCE(SUM(CASE WHEN m.rate > 0 THEN m.rate ELSE $2 END), 0) AS BIGINT) \
+                      FROM fleet_lease l LEFT JOIN fleet_mover m ON m.run = l.run AND m.name = l.mover WHERE l.run = $1";
+        let others: i64 =
+            sqlx::query_scalar(others).bind(run).bind(whole(FIRST_RATE)).fetch_one(&mut **tx).await?;
+        let all = u128::from(rate) + u128::from(count(others));
+        let part = u64::try_from(u128::from(left) * u128::from(rate) / (2 * all)).unwrap_or(left);
+        Ok(rate.saturating_mul(time).min(part.max(rate * LEAST_S)))
     }
 
     /// Shards that wait, from a random place on, as many as make `share`, and one at the least. Where all begin at the
