@@ -154,6 +154,7 @@ impl FileClient {
         let link = Link::open_at(&self.address, &self.way, self.pki.as_ref(), &self.metadata)?;
         link.needs_files()?;
         link.request(Request::Files)?;
+        link.accepted()?;
         Ok(FileSession { link, place: self.address.place(), next: 0 })
     }
 

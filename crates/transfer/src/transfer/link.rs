@@ -468,7 +468,8 @@ mod tests {
         let message = &error.message;
         assert!(error.kind == ErrorKind::Protocol && message.contains("in version 11: update it"), "{error}");
         // Nor does an endpoint answer.
-        let error = old.request(Request::Files).expect_err("refused");
+        old.request(Request::Files).expect("asked");
+        let error = old.accepted().expect_err("refused");
         assert!(error.kind == ErrorKind::Protocol && error.message.contains("version 11"), "{error}");
         endpoint.drain();
     }
