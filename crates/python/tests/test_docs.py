@@ -29,7 +29,7 @@ class OptionsTest(unittest.TestCase):
 class GuideTest(unittest.TestCase):
     def test_its_code_runs(self):
         blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.DOTALL)
-        self.assertEqual(len(blocks), 7)
+        self.assertEqual(len(blocks), 8)
         with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
             os.environ["TIDEGATE_STATE"] = f"{home}/state"
             self.addCleanup(os.environ.pop, "TIDEGATE_STATE")
