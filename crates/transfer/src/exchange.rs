@@ -242,7 +242,7 @@ pub fn converse(
             (Some(Message::Stop), _) => {
                 return Err(Error::new(ErrorKind::Interrupted, "the other end stopped the transfer"));
             }
-            (Some(Message::AskLeave(number)), Side::Send(_)) => answer(fence, number, outbox, &asking)?,
+            (Some(Message::AskPermit(number)), Side::Send(_)) => answer(fence, number, outbox, &asking)?,
             (Some(message), Side::Send(sender)) => {
                 if sender.handle(message)? {
                     return Ok(());

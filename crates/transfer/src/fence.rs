@@ -45,7 +45,7 @@ impl Fence {
     /// The answer of an initiator that was asked, as it is said; it may take its time.
     pub(crate) fn answer(&self, number: u32) -> Message {
         let leave = self.ask().map(|time| u32::try_from(time.as_millis()).unwrap_or(u32::MAX));
-        Message::Leave(number, leave)
+        Message::Permitted(number, leave)
     }
 }
 
@@ -125,7 +125,7 @@ impl Answers {
             *asked = asked.wrapping_add(1);
             *asked
         };
-        outbox.send(&Message::AskLeave(number));
+        outbox.send(&Message::AskPermit(number));
         let asked = Instant::now();
         let mut latest = self.latest.lock().expect("not poisoned");
         loop {

@@ -328,7 +328,7 @@ impl Receiver {
                 self.intend(Intent::Abandon(id, error))?;
             }
             Message::Abandon(id, error) => shared.abandon(id, error),
-            Message::Leave(number, leave) => match &shared.permit {
+            Message::Permitted(number, leave) => match &shared.permit {
                 Some(permit) => permit.answered(number, leave)?,
                 None => return Err(Error::protocol("the sender answered what it was not asked")),
             },

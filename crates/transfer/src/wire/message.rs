@@ -343,9 +343,9 @@ pub enum Message {
     /// Initiator and sender, ahead of its request: the receiver asks before files get their names; since version 11.
     Fenced,
     /// Receiver: may files get their names? Since version 11.
-    AskLeave(u32),
+    AskPermit(u32),
     /// Sender, for the question of that number: for so many ms from when it was asked, or why not; since version 11.
-    Leave(u32, Result<u32>),
+    Permitted(u32, Result<u32>),
 }
 
 /// Encodes `message` with its length prefix.
@@ -477,8 +477,8 @@ mod tests {
         assert_eq!(encode(&Request::Share { path: Vec::new(), expires: None })[4..], [8, 0, 0]);
         assert_eq!(encode(&Message::Shared(String::new()))[4..], [50, 0]);
         assert_eq!(encode(&Message::Fenced)[4..], [51]);
-        assert_eq!(encode(&Message::AskLeave(1))[4..], [52, 1]);
-        assert_eq!(encode(&Message::Leave(1, Ok(7)))[4..], [53, 1, 0, 7]);
+        assert_eq!(encode(&Message::AskPermit(1))[4..], [52, 1]);
+        assert_eq!(encode(&Message::Permitted(1, Ok(7)))[4..], [53, 1, 0, 7]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));
