@@ -527,6 +527,7 @@ fn relay(
                 }
             }
             Message::ShortEpochs(short) => transfer.short_epochs(short),
+            Message::Yield(yields) => transfer.yields(yields),
             Message::Heard(count) => unheard.heard(count),
             Message::Stop => {
                 return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer"));

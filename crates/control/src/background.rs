@@ -1,0 +1,203 @@
+//! The rate of a transfer in the background: less than best effort, by the delay of its packets in queues.
+//!
+//! As LEDBAT does (RFC 6817), what waits in queues is the round trip less the shortest one; the rate grows while that is
+//! less than a target, and falls beyond it, so that whoever fills the queue gets the path. Unlike LEDBAT it is a rate, of
+//! all streams together, and grows and falls by factors, so that a path of any capacity is filled in a few dozen round trips.
+
+use std::time::Duration;
+
+use crate::units::{BitRate, ByteCount};
+
+/// What may wait in queues: so long, or this share of the shortest round trip if that is longer, as that varies more.
+const TARGET: Duration = Duration::from_millis(5);
+const TARGET_SHARE: f64 = 0.1;
+/// By how much the rate grows a round trip where nothing waits: at first, and once the path was found to be full.
+const STARTUP_GROWTH: f64 = 1.0;
+const GROWTH: f64 = 0.125;
+/// By how much it falls a round trip for each target that is waited for too long, and at most, as after a loss.
+const DECREASE: f64 = 0.25;
+const MOST_DECREASE: f64 = 0.5;
+/// After a loss, or where twice the target waits, others are there: for so long it does not grow.
+const HOLD: Duration = Duration::from_secs(1);
+/// The rate never exceeds what was delivered by more than this factor, as what limits it may be something else.
+const UNUSED: f64 = 2.0;
+/// It is not decided more often; and the least rate, so that what others leave is noticed.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LEAST: BitRate = BitRate(100_000);
+/// The first rate: ten segments a round trip (RFC 6928), and no more than this.
+const FIRST_BITS: f64 = 10.0 * 1448.0 * 8.0;
+const FIRST_MOST: BitRate = BitRate::mbps(10);
+
+/// What the kernel tells of all streams at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathDelay {
+    /// When, on any clock that only goes on.
+    pub at: Duration,
+    /// The smoothed round trip.
+    pub rtt: Duration,
+    /// The shortest one.
+    pub min_rtt: Duration,
+    /// Bytes acknowledged since the start.
+    pub acknowledged: ByteCount,
+    /// Segments sent again since the start.
+    pub retransmits: u64,
+}
+
+/// The rate that is left to a transfer by others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BackgroundRate {
+    /// In bit/s; 0 before anything was seen.
+    rate: f64,
+    before: PathDelay,
+    /// The path was found to be full.
+    found: bool,
+    held_until: Duration,
+}
+
+impl BackgroundRate {
+    /// The rate from now on; to be asked every few milliseconds.
+    pub fn next(&mut self, seen: PathDelay) -> BitRate {
+        let passed = seen.at.saturating_sub(self.before.at);
+        if self.rate == 0.0 {
+            let first = FIRST_BITS / seen.rtt.max(SHORTEST).as_secs_f64();
+            (self.rate, self.before) = (first.min(FIRST_MOST.0 as f64), seen);
+        } else if passed >= seen.rtt.max(SHORTEST) {
+            self.decide(&seen, passed);
+            self.before = seen;
+        }
+        BitRate(self.rate as u64)
+    }
+
+    fn decide(&mut self, seen: &PathDelay, passed: Duration) {
+        let bytes = seen.acknowledged.0.saturating_sub(self.before.acknowledged.0);
+        let delivered = BitRate::over(ByteCount(bytes), passed).0 as f64;
+        let target = TARGET.max(seen.min_rtt.mul_f64(TARGET_SHARE)).as_secs_f64();
+        let waits = seen.rtt.saturating_sub(seen.min_rtt).as_secs_f64() / target;
+        let lost = seen.retransmits > self.before.retransmits;
+        self.found |= lost || waits > 0.5;
+        if lost || waits > 2.0 {
+            self.held_until = seen.at + HOLD;
+        }
+        let decrease = if lost { MOST_DECREASE } else { (DECREASE * (waits - 1.0)).min(MOST_DECREASE) };
+        self.rate = if decrease > 0.0 {
+            self.rate.min(delivered) * (1.0 - decrease)
+        } else if seen.at < self.held_until {
+            self.rate
+        } else {
+            let growth = if self.found { GROWTH } else { STARTUP_GROWTH };
+            (self.rate * (1.0 + growth * (1.0 - waits))).min((UNUSED * delivered).max(self.rate))
+        };
+        self.rate = self.rate.max(LEAST.0 as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A link in steps of 10 ms: what it carries, its round trip, and the queue of a plain flow on it.
+    struct Link {
+        mbps: f64,
+        rtt_ms: f64,
+        queue_ms: f64,
+        /// Most that fits into the queue; beyond that packets are lost.
+        most_ms: f64,
+        seen: PathDelay,
+    }
+
+    impl Link {
+        fn new(mbps: f64, rtt_ms: f64, most_ms: f64) -> Self {
+            Self { mbps, rtt_ms, queue_ms: 0.0, most_ms, seen: PathDelay::default() }
+        }
+
+        /// Another 10 ms of us at this rate beside others, in Mbit/s; what we got.
+        fn pass(&mut self, ours: f64, others: f64) -> f64 {
+            const STEP_MS: f64 = 10.0;
+            let offered = ours + others;
+            self.queue_ms = (self.queue_ms + STEP_MS * (offered / self.mbps - 1.0)).max(0.0);
+            if self.queue_ms > self.most_ms {
+                self.queue_ms = self.most_ms;
+                self.seen.retransmits += 1;
+            }
+            let carried = if offered > self.mbps { ours / offered * self.mbps } else { ours };
+            self.seen.at += Duration::from_millis(10);
+            self.seen.min_rtt = Duration::from_secs_f64(self.rtt_ms / 1e3);
+            self.seen.rtt = Duration::from_secs_f64((self.rtt_ms + self.queue_ms) / 1e3);
+            self.seen.acknowledged.0 += (carried * STEP_MS * 1e3 / 8.0) as u64;
+            carried
+        }
+
+        /// What we get in the mean over so many seconds beside others, in Mbit/s.
+        fn run(&mut self, rate: &mut BackgroundRate, seconds: usize, others: impl Fn(&Self) -> f64) -> f64 {
+            let mut carried = 0.0;
+            for _ in 0..100 * seconds {
+                let ours = rate.next(self.seen).as_mbps();
+                let others = others(self);
+                carried += self.pass(ours, others);
+            }
+            carried / (100.0 * seconds as f64)
+        }
+    }
+
+    #[test]
+    fn it_fills_a_path_that_nobody_else_uses_and_keeps_its_queue_short() {
+        for (mbps, rtt_ms, most_ms) in [
+            (1.0, 40.0, 200.0),
+            (20.0, 60.0, 100.0),
+            (1000.0, 20.0, 20.0),
+            (900.0, 0.2, 20.0),
+            (500.0, 150.0, 150.0),
+        ] {
+            let (mut link, mut rate) = (Link::new(mbps, rtt_ms, most_ms), BackgroundRate::default());
+            link.run(&mut rate, 10, |_| 0.0);
+            let got = link.run(&mut rate, 20, |_| 0.0);
+            assert!(got > 0.9 * mbps, "{got} of {mbps} Mbit/s at {rtt_ms} ms");
+            assert!(link.queue_ms < 0.15 * rtt_ms + 10.0, "{} ms at {rtt_ms} ms", link.queue_ms);
+        }
+    }
+
+    #[test]
+    fn it_yields_to_whoever_fills_the_queue_and_comes_back() {
+        let (mut link, mut rate) = (Link::new(100.0, 20.0, 40.0), BackgroundRate::default());
+        link.run(&mut rate, 10, |_| 0.0);
+        // Others who keep 15 ms in the queue, as far as what we leave allows it.
+        let filled = |link: &Link| if link.queue_ms < 15.0 { 110.0 } else { 95.0 };
+        link.run(&mut rate, 2, filled);
+        let got = link.run(&mut rate, 20, filled);
+        assert!(got < 2.0, "{got} of 100 Mbit/s beside others who fill it");
+        link.run(&mut rate, 5, |_| 0.0);
+        let got = link.run(&mut rate, 5, |_| 0.0);
+        assert!(got > 90.0, "{got} of 100 Mbit/s once they are gone");
+    }
+
+    #[test]
+    fn it_takes_what_others_leave() {
+        let (mut link, mut rate) = (Link::new(100.0, 20.0, 40.0), BackgroundRate::default());
+        link.run(&mut rate, 10, |_| 60.0);
+        let got = link.run(&mut rate, 10, |_| 60.0);
+        assert!((35.0..=40.0).contains(&got), "{got} of 40 Mbit/s that are left");
+    }
+
+    #[test]
+    fn a_loss_halves_it_and_what_is_limited_by_something_else_does_not_grow_without_end() {
+        let mut rate = BackgroundRate::default();
+        let mut seen = PathDelay {
+            rtt: Duration::from_millis(20),
+            min_rtt: Duration::from_millis(20),
+            ..PathDelay::default()
+        };
+        let mut step = |bytes: u64, lost: u64| {
+            seen.at += Duration::from_millis(20);
+            (seen.acknowledged.0, seen.retransmits) = (seen.acknowledged.0 + bytes, seen.retransmits + lost);
+            rate.next(seen).as_mbps()
+        };
+        // 8 Mbit/s, whatever it would be allowed.
+        let grown = (0..100).map(|_| step(20_000, 0)).last().expect("steps");
+        assert!((15.9..16.1).contains(&grown), "{grown}");
+        let lost = step(20_000, 1);
+        assert!((3.9..4.1).contains(&lost), "half of what was delivered: {lost}");
+        assert_eq!(step(10_000, 0), lost, "it holds");
+        let none = (0..50).map(|_| step(0, 1)).last().expect("steps");
+        assert!((none - LEAST.as_mbps()).abs() < 1e-9, "{none}");
+    }
+}
