@@ -30,7 +30,8 @@ FEWER = (AUTO, *CLIMBING)
 SEES_ALL = ("rtt-20", "loss-1-in-1000", "cross-traffic", "slow-reader", "slow-writer")
 CHANGING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "universal")))
 SHARING = (AUTO, *map(plain, ("aimd", "gradient", "universal")))
-HARMING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "falcon")), *map(fixed, (1, 10)))
+BACKGROUND = Rule("auto, background", DEFAULT, ("--share", "background"))
+HARMING = (AUTO, BACKGROUND, *map(plain, ("aimd", "fts3", "gradient", "falcon")), *map(fixed, (1, 10)))
 
 
 def rules_for(link: str) -> tuple[Rule, ...]:
