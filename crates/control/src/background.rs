@@ -1,8 +1,9 @@
 //! The rate of a transfer in the background: less than best effort, by the delay of its packets in queues.
 //!
-//! As LEDBAT does (RFC 6817), what waits in queues is the round trip less the shortest one; the rate grows while that is
-//! less than a target, and falls beyond it, so that whoever fills the queue gets the path. Unlike LEDBAT it is a rate, of
-//! all streams together, and grows and falls by factors, so that a path of any capacity is filled in a few dozen round trips.
+//! As LEDBAT does (RFC 6817), what waits in queues is the round trip less the shortest one. A window, of all streams together,
+//! grows while that is less than a target, and shrinks beyond it, so that whoever fills the queue gets the path. The rate is
+//! the window by the round trip of the moment: a queue that grows slows it down by itself. Unlike LEDBAT's the window moves by
+//! factors, so that a path of any capacity is filled in a few dozen round trips.
 
 use std::time::Duration;
 
@@ -11,18 +12,23 @@ use crate::units::{BitRate, ByteCount};
 /// What may wait in queues: so long, or this share of the shortest round trip if that is longer, as that varies more.
 const TARGET: Duration = Duration::from_millis(5);
 const TARGET_SHARE: f64 = 0.1;
-/// By how much the rate grows a round trip where nothing waits: at first, and once the path was found to be full.
+/// The window is changed every other round trip, so that each change is seen before the next, and not more often than this;
+/// what waits is the least of what was seen meanwhile, as processors that are busy make single packets late.
+const ROUND_TRIPS: u32 = 2;
+const SHORTEST: Duration = Duration::from_millis(20);
+/// Share by which it is changed for a whole target that is missing, or too much.
+const GAIN: f64 = 0.06;
+/// Share by which it grows at most where nothing waits, each time twice as much as before: until something has waited, and
+/// from then on.
 const STARTUP_GROWTH: f64 = 1.0;
-const GROWTH: f64 = 0.125;
-/// By how much it falls a round trip for each target that is waited for too long, and at most, as after a loss.
-const DECREASE: f64 = 0.25;
-const MOST_DECREASE: f64 = 0.5;
-/// After a loss, or where twice the target waits, others are there: for so long it does not grow.
-const HOLD: Duration = Duration::from_secs(1);
-/// The rate never exceeds what was delivered by more than this factor, as what limits it may be something else.
+const MOST_GROWTH: f64 = 0.25;
+/// Share of the target: less than this is nothing.
+const CLEAR: f64 = 0.25;
+/// What is left of it at least, and after a loss.
+const LEFT: f64 = 0.5;
+/// It never grows beyond what was under way by more than this factor: something else may limit it.
 const UNUSED: f64 = 2.0;
-/// It is not decided more often; and the least rate, so that what others leave is noticed.
-const SHORTEST: Duration = Duration::from_millis(10);
+/// The least rate, so that what others leave is noticed.
 const LEAST: BitRate = BitRate(100_000);
 /// The first rate: ten segments a round trip (RFC 6928), and no more than this.
 const FIRST_BITS: f64 = 10.0 * 1448.0 * 8.0;
@@ -46,48 +52,54 @@ pub struct PathDelay {
 /// The rate that is left to a transfer by others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BackgroundRate {
-    /// In bit/s; 0 before anything was seen.
-    rate: f64,
+    /// In bits; 0 before anything was seen.
+    window: f64,
     before: PathDelay,
-    /// The path was found to be full.
+    /// The least round trip since the last change.
+    least: Duration,
+    /// Changes running before which nothing has waited.
+    clear: u16,
+    /// Something has waited: the path was full once.
     found: bool,
-    held_until: Duration,
 }
 
 impl BackgroundRate {
     /// The rate from now on; to be asked every few milliseconds.
     pub fn next(&mut self, seen: PathDelay) -> BitRate {
-        let passed = seen.at.saturating_sub(self.before.at);
-        if self.rate == 0.0 {
+        // Where a round trip takes next to nothing a queue would make it many times as long, and the rate swing.
+        let trip = (seen.rtt + TARGET).as_secs_f64();
+        if self.window == 0.0 {
             let first = FIRST_BITS / seen.rtt.max(SHORTEST).as_secs_f64();
-            (self.rate, self.before) = (first.min(FIRST_MOST.0 as f64), seen);
-        } else if passed >= seen.rtt.max(SHORTEST) {
-            self.decide(&seen, passed);
-            self.before = seen;
+            self.window = first.min(FIRST_MOST.0 as f64) * trip;
+            (self.before, self.least) = (seen, seen.rtt);
         }
-        BitRate(self.rate as u64)
+        self.least = self.least.min(seen.rtt);
+        let passed = seen.at.saturating_sub(self.before.at);
+        if passed >= (ROUND_TRIPS * seen.rtt).max(SHORTEST) {
+            self.change(&seen, passed, trip);
+            (self.before, self.least) = (seen, Duration::MAX);
+        }
+        self.window = self.window.max(LEAST.0 as f64 * trip);
+        BitRate((self.window / trip) as u64)
     }
 
-    fn decide(&mut self, seen: &PathDelay, passed: Duration) {
+    fn change(&mut self, seen: &PathDelay, passed: Duration, trip: f64) {
         let bytes = seen.acknowledged.0.saturating_sub(self.before.acknowledged.0);
-        let delivered = BitRate::over(ByteCount(bytes), passed).0 as f64;
-        let target = TARGET.max(seen.min_rtt.mul_f64(TARGET_SHARE)).as_secs_f64();
-        let waits = seen.rtt.saturating_sub(seen.min_rtt).as_secs_f64() / target;
+        let under_way = BitRate::over(ByteCount(bytes), passed).0 as f64 * trip;
+        let target = TARGET.max(seen.min_rtt.mul_f64(TARGET_SHARE));
+        let waits = self.least.saturating_sub(seen.min_rtt).div_duration_f64(target);
         let lost = seen.retransmits > self.before.retransmits;
-        self.found |= lost || waits > 0.5;
-        if lost || waits > 2.0 {
-            self.held_until = seen.at + HOLD;
-        }
-        let decrease = if lost { MOST_DECREASE } else { (DECREASE * (waits - 1.0)).min(MOST_DECREASE) };
-        self.rate = if decrease > 0.0 {
-            self.rate.min(delivered) * (1.0 - decrease)
-        } else if seen.at < self.held_until {
-            self.rate
+        self.found |= lost || waits >= CLEAR;
+        self.clear = if lost || waits >= CLEAR { 0 } else { self.clear.saturating_add(1) };
+        if lost {
+            self.window = self.window.min(under_way) * LEFT;
+        } else if waits > 1.0 {
+            self.window *= (1.0 - GAIN * (waits - 1.0)).max(LEFT);
         } else {
-            let growth = if self.found { GROWTH } else { STARTUP_GROWTH };
-            (self.rate * (1.0 + growth * (1.0 - waits))).min((UNUSED * delivered).max(self.rate))
-        };
-        self.rate = self.rate.max(LEAST.0 as f64);
+            let most = if self.found { MOST_GROWTH } else { STARTUP_GROWTH };
+            let growth = (GAIN * f64::from(self.clear).exp2()).min(most);
+            self.window = (self.window * (1.0 + growth * (1.0 - waits))).min(UNUSED * under_way);
+        }
     }
 }
 
@@ -187,16 +199,15 @@ mod tests {
             ..PathDelay::default()
         };
         let mut step = |bytes: u64, lost: u64| {
-            seen.at += Duration::from_millis(20);
+            seen.at += Duration::from_millis(40);
             (seen.acknowledged.0, seen.retransmits) = (seen.acknowledged.0 + bytes, seen.retransmits + lost);
             rate.next(seen).as_mbps()
         };
         // 8 Mbit/s, whatever it would be allowed.
-        let grown = (0..100).map(|_| step(20_000, 0)).last().expect("steps");
+        let grown = (0..100).map(|_| step(40_000, 0)).last().expect("steps");
         assert!((15.9..16.1).contains(&grown), "{grown}");
-        let lost = step(20_000, 1);
+        let lost = step(40_000, 1);
         assert!((3.9..4.1).contains(&lost), "half of what was delivered: {lost}");
-        assert_eq!(step(10_000, 0), lost, "it holds");
         let none = (0..50).map(|_| step(0, 1)).last().expect("steps");
         assert!((none - LEAST.as_mbps()).abs() < 1e-9, "{none}");
     }
