@@ -259,6 +259,30 @@ mod tests {
     }
 
     #[test]
+    fn who_still_moves_more_each_time_is_waited_for() {
+        // 9 segments are lacking, which takes a second at 60 ms; but others lost packets as well, and it takes longer.
+        let path = |at, streams, mbps| second(at, streams, mbps, (60, 74));
+        let mut recovery = after(&[path(1, 3, 19), path(2, 2, 13)]);
+        for (at, mbps) in [(3, 14), (4, 15), (5, 16), (6, 17)] {
+            recovery.watch(&path(at, 2, mbps));
+            assert!(recovery.is_under_way(), "after {at} s");
+        }
+        recovery.watch(&path(7, 2, 17));
+        assert!(!recovery.is_under_way(), "no more comes");
+    }
+
+    #[test]
+    fn behind_losses_windows_are_not_yet_what_they_were() {
+        let path = |at, share, mbps| Observation { loss: Some(share), ..second(at, 26, mbps, (150, 152)) };
+        let mut recovery = after(&[path(1, 0.01, 735), path(2, 0.01, 730), path(3, 0.01, 732)]);
+        assert!(!recovery.grows(), "steady loss");
+        recovery.watch(&path(4, 0.0, 685));
+        assert!(recovery.grows() && !recovery.is_under_way(), "something may be tried meanwhile");
+        recovery.watch(&path(5, 0.0, 740));
+        assert!(!recovery.grows(), "it has recovered");
+    }
+
+    #[test]
     fn no_more_streams_may_go_than_the_queue_makes_up_for() {
         let fewest = |trip| after(&[second(1, 16, 1000, trip)]).fewest();
         assert_eq!(fewest((80, 80)), 16.0, "without a queue none, ...");
