@@ -15,13 +15,13 @@ const TARGET_SHARE: f64 = 0.1;
 /// The window is changed every other round trip, so that each change is seen before the next, and not more often than this;
 /// what waits is the least of what was seen meanwhile, as processors that are busy make single packets late.
 const ROUND_TRIPS: u32 = 2;
-const SHORTEST: Duration = Duration::from_millis(20);
+const MIN_INTERVAL: Duration = Duration::from_millis(20);
 /// Share by which it is changed for a whole target that is missing, or too much.
 const GAIN: f64 = 0.06;
 /// Share by which it grows at most where nothing waits, each time twice as much as before: until something has waited, and
 /// from then on.
 const STARTUP_GROWTH: f64 = 1.0;
-const MOST_GROWTH: f64 = 0.25;
+const MAX_GROWTH: f64 = 0.25;
 /// Share of the target: less than this is nothing.
 const CLEAR: f64 = 0.25;
 /// What is left of it at least, and after a loss.
@@ -29,10 +29,10 @@ const LEFT: f64 = 0.5;
 /// It never grows beyond what was under way by more than this factor: something else may limit it.
 const UNUSED: f64 = 2.0;
 /// The least rate, so that what others leave is noticed.
-const LEAST: BitRate = BitRate(100_000);
+const MIN_RATE: BitRate = BitRate(100_000);
 /// The first rate: ten segments a round trip (RFC 6928), and no more than this.
 const FIRST_BITS: f64 = 10.0 * 1448.0 * 8.0;
-const FIRST_MOST: BitRate = BitRate::mbps(10);
+const MAX_FIRST: BitRate = BitRate::mbps(10);
 
 /// What the kernel tells of all streams at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,17 +69,17 @@ impl BackgroundRate {
         // Where a round trip takes next to nothing a queue would make it many times as long, and the rate swing.
         let trip = (seen.rtt + TARGET).as_secs_f64();
         if self.window == 0.0 {
-            let first = FIRST_BITS / seen.rtt.max(SHORTEST).as_secs_f64();
-            self.window = first.min(FIRST_MOST.0 as f64) * trip;
+            let first = FIRST_BITS / seen.rtt.max(MIN_INTERVAL).as_secs_f64();
+            self.window = first.min(MAX_FIRST.0 as f64) * trip;
             (self.before, self.least) = (seen, seen.rtt);
         }
         self.least = self.least.min(seen.rtt);
         let passed = seen.at.saturating_sub(self.before.at);
-        if passed >= (ROUND_TRIPS * seen.rtt).max(SHORTEST) {
+        if passed >= (ROUND_TRIPS * seen.rtt).max(MIN_INTERVAL) {
             self.change(&seen, passed, trip);
             (self.before, self.least) = (seen, Duration::MAX);
         }
-        self.window = self.window.max(LEAST.0 as f64 * trip);
+        self.window = self.window.max(MIN_RATE.0 as f64 * trip);
         BitRate((self.window / trip) as u64)
     }
 
@@ -96,7 +96,7 @@ impl BackgroundRate {
         } else if waits > 1.0 {
             self.window *= (1.0 - GAIN * (waits - 1.0)).max(LEFT);
         } else {
-            let most = if self.found { MOST_GROWTH } else { STARTUP_GROWTH };
+            let most = if self.found { MAX_GROWTH } else { STARTUP_GROWTH };
             let growth = (GAIN * f64::from(self.clear).exp2()).min(most);
             self.window = (self.window * (1.0 + growth * (1.0 - waits))).min(UNUSED * under_way);
         }
@@ -209,6 +209,6 @@ mod tests {
         let lost = step(40_000, 1);
         assert!((3.9..4.1).contains(&lost), "half of what was delivered: {lost}");
         let none = (0..50).map(|_| step(0, 1)).last().expect("steps");
-        assert!((none - LEAST.as_mbps()).abs() < 1e-9, "{none}");
+        assert!((none - MIN_RATE.as_mbps()).abs() < 1e-9, "{none}");
     }
 }
