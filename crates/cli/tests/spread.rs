@@ -8,7 +8,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, UNIX_EPOCH};
 
 use common::service::Service;
-use common::{World, eventually, finish, signal};
+use common::{Server, World, eventually, finish, signal};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -151,10 +151,120 @@ fn a_mover_that_is_killed_or_stopped_beyond_its_lease_costs_nothing_but_time() {
     signal(movers[1].id(), Signal::CONT);
     let ended = spread.wait_with_output().expect("waited for");
     let summary: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
-    assert_eq!((&summary["status"], &summary["files"]["ok"]), (&json!("complete"), &json!(4063)), "{summary}");
+    assert_eq!(
+        (&summary["status"], &summary["files"]["ok"]),
+        (&json!("complete"), &json!(4063)),
+        "{summary}"
+    );
     assert_same(&world, "there/in");
     for mut mover in movers {
         let _ = mover.kill();
         let _ = mover.wait();
     }
+}
+
+/// Endpoints over the directories `roots`, as a pool of the name `dtn` whose tree is in `in`.
+fn pool(world: &World, roots: &[&str], more: &[&str]) -> Vec<Server> {
+    let mut words = vec!["remote".to_owned(), "pool".to_owned(), "dtn".to_owned()];
+    let mut servers = Vec::new();
+    for (number, root) in roots.iter().enumerate() {
+        let server = world.endpoint(root, more);
+        world.ok(&["remote", "add", &format!("dtn{number}"), &server.address]);
+        words.push(format!("dtn{number}:/in"));
+        servers.push(server);
+    }
+    world.ok(&words);
+    servers
+}
+
+/// A directory under two names, for two endpoints.
+fn one_directory_of_two_names(world: &World) {
+    fs::create_dir_all(world.path("there/in")).expect("made");
+    symlink("there", world.path("also")).expect("linked");
+}
+
+#[test]
+fn a_pool_that_loses_an_endpoint_has_everything_nevertheless() {
+    let world = World::new();
+    tree(&world);
+    for file in 0..1500 {
+        world.fill(format!("src/more/{file}"), 8_000, 1000 + file);
+    }
+    one_directory_of_two_names(&world);
+    let mut servers = pool(&world, &["there", "also"], &[]);
+    let service = Service::start(&world, "svc", &[]);
+    let words = ["spread", "src/", "dtn:/run/", "--movers", "2", "--json", "--option=--limit-link=8Mbit/s"];
+    let spread = service.command(&world, &words).stdout(Stdio::piped()).spawn().expect("started");
+    let job = || service.run(&world, &["job", "1", "--json"]).out;
+    let movers = || {
+        let job: Value = serde_json::from_str(&job()).unwrap_or_default();
+        job["spread"]["movers"].as_array().cloned().unwrap_or_default()
+    };
+    let moves_by =
+        |name: &str| movers().iter().any(|mover| mover["endpoint"] == name && mover["leases"] == 1);
+    eventually(|| moves_by("dtn0:/in") && moves_by("dtn1:/in"));
+    drop(servers.pop());
+    let ended = spread.wait_with_output().expect("waited for");
+    let summary: Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+    let files = &summary["files"];
+    assert_eq!((&summary["status"], &files["ok"]), (&json!("complete"), &json!(1563)), "{summary}");
+    // What the endpoint had not finished when it was killed.
+    world.ok(&["clean", "--older-than", "0s", "there/in"]);
+    assert_same(&world, "there/in/run");
+    assert!(movers().iter().all(|mover| mover["endpoint"] == "dtn0:/in"), "{}", job());
+    let shown = service.job(&world, 1);
+    assert_eq!(shown["request"]["destination"], "dtn:/run/");
+    assert!(!shown.to_string().contains(servers[0].secret()), "{shown}");
+}
+
+#[test]
+fn endpoints_of_a_pool_that_serve_different_trees_are_noticed_before_anything_moves() {
+    let world = World::new();
+    tree(&world);
+    for root in ["there/in", "elsewhere/in"] {
+        fs::create_dir_all(world.path(root)).expect("made");
+    }
+    let servers = pool(&world, &["there", "elsewhere"], &[]);
+    let refused = |words: &[&str], wanted: &str| {
+        let ran = world.run(words);
+        let lines = ran.err.lines().count();
+        assert!(ran.code == 2 && lines == 1 && ran.err.contains(wanted), "{words:?}: {ran:?}");
+        assert!(!servers.iter().any(|server| ran.err.contains(server.secret())), "{ran:?}");
+    };
+    refused(&["spread", "src", "dtn:/", "-q"], "dtn0:/in and dtn1:/in serve different trees");
+    for root in ["there", "elsewhere"] {
+        assert_eq!(world.tree(root), ["in/"], "neither a file nor a mark");
+    }
+    refused(&["copy", "src", "dtn:/"], "only `tidegate spread` moves to or from");
+    refused(&["remote", "pool", "of-pools", "dtn:/"], "only `tidegate spread`");
+    refused(&["remote", "pool", "none", "nobody:/"], "no endpoint is called 'nobody'");
+    refused(&["remote", "pool", "heavy", "dtn0:/in=0"], "the weight of an endpoint");
+    refused(&["remote", "pool", "twice", "dtn0:/in", "dtn0:/in=2"], "is in the pool twice");
+    refused(&["remote", "pool", "here", "/in"], "a pool needs an endpoint");
+    world.ok(&["remote", "pool", "other", "dtn0:/in=3"]);
+    refused(&["spread", "dtn:/a", "other:/b", "here/", "-q"], "one pool moves in one run");
+    assert!(world.ok(&["remote", "list"]).contains("other  pool of dtn0:/in=3"));
+}
+
+#[test]
+fn a_pool_that_may_only_be_read_is_compared_and_who_does_not_answer_is_left_out() {
+    let world = World::new();
+    one_directory_of_two_names(&world);
+    world.fill("there/in/run/one", 100_000, 1);
+    world.fill("there/in/run/two", 5_000, 2);
+    fs::create_dir_all(world.path("gone")).expect("made");
+    let mut servers = pool(&world, &["there", "also", "gone"], &["--read-only"]);
+    drop(servers.pop());
+    let ran = world.run(&["spread", "dtn:/run/", "back/", "--movers", "2", "-q"]);
+    let lines: Vec<_> = ran.err.lines().collect();
+    assert_eq!((ran.code, lines.len()), (0, 2), "{ran:?}");
+    assert!(lines[0].contains("dtn2:/in is left out of this run"), "{ran:?}");
+    assert!(lines[1].contains("cannot be proved") && lines[1].contains("is alike"), "{ran:?}");
+    for file in ["one", "two"] {
+        assert!(world.read(format!("back/{file}")) == world.read(format!("there/in/run/{file}")), "{file}");
+    }
+    drop(servers);
+    let ran = world.run(&["spread", "dtn:/run/", "back/", "-q"]);
+    let last = ran.err.lines().last().unwrap_or_default();
+    assert!(ran.code != 0 && last.contains("no endpoint of the pool dtn answers"), "{ran:?}");
 }
