@@ -3,12 +3,16 @@
 mod common;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
 use std::process::{Child, Stdio};
-use std::time::{Duration, UNIX_EPOCH};
+use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::service::Service;
-use common::{Server, World, eventually, finish, signal};
+use common::{Server, World, eventually, finish, signal, skip};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -267,4 +271,97 @@ fn a_pool_that_may_only_be_read_is_compared_and_who_does_not_answer_is_left_out(
     let ran = world.run(&["spread", "dtn:/run/", "back/", "-q"]);
     let last = ran.err.lines().last().unwrap_or_default();
     assert!(ran.code != 0 && last.contains("no endpoint of the pool dtn answers"), "{ran:?}");
+}
+
+/// A program of that name in the world, for movers.
+fn script(world: &World, name: &str, text: &str) -> String {
+    world.write(name, format!("#!/bin/sh\n{text}\n"));
+    fs::set_permissions(world.path(name), fs::Permissions::from_mode(0o755)).expect("set");
+    world.text(name)
+}
+
+#[test]
+fn an_engine_that_gives_fewer_movers_than_asked_does_and_one_that_gives_none_is_said() {
+    let world = World::new();
+    tree(&world);
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    let service = Service::start(&world, "svc", &[]);
+    // The first that comes may run, and the engine has no host for the others.
+    let taken = world.text("taken");
+    let one =
+        script(&world, "one", &format!("mkdir '{taken}' 2>/dev/null || exit 78\nexec {program} \"$@\""));
+    let words = ["spread", "src/", "one-of-three/", "--movers", "3", "--mover-path", &one, "-q"];
+    let (code, summary) = service.json(&world, &words);
+    assert_eq!((code, &summary["files"]["ok"]), (0, &json!(63)), "{summary}");
+    assert_same(&world, "one-of-three");
+    let job = service.job(&world, 1);
+    assert_eq!(job["spread"]["movers"].as_array().map(Vec::len), Some(1), "{job}");
+    let none = script(&world, "none", "exit 78");
+    let ran =
+        service.run(&world, &["spread", "src/", "nobody/", "--movers", "2", "--mover-path", &none, "-q"]);
+    assert_eq!((ran.code, ran.err.lines().count()), (1, 1), "{ran:?}");
+    assert!(ran.err.contains("shards wait and nobody moves them"), "{ran:?}");
+    assert!(!world.path("nobody").exists());
+    assert_eq!(service.job(&world, 2)["state"], "cancelled");
+}
+
+#[test]
+fn a_mover_of_another_version_ends_for_good() {
+    let world = World::new();
+    let service = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}", service.local_addr().expect("bound"));
+    let answering = thread::spawn(move || {
+        let (stream, _) = service.accept().expect("asked");
+        let mut asked = BufReader::new(stream);
+        let mut line = String::new();
+        let mut length = 0;
+        while asked.read_line(&mut line).is_ok_and(|read| read > 2) {
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().expect("a number");
+            }
+            line.clear();
+        }
+        let mut body = vec![0; length];
+        asked.read_exact(&mut body).expect("a body");
+        let why = json!({"status": 400, "detail": "the mover is of version 2, and the service of 1",
+            "advice": "install the same version on all hosts"});
+        let why = why.to_string();
+        let head =
+            format!("HTTP/1.1 400 Bad Request\r\ncontent-length: {}\r\nconnection: close\r\n\r\n", why.len());
+        asked.get_mut().write_all((head + &why).as_bytes()).expect("answered");
+        serde_json::from_slice::<Value>(&body).expect("JSON")
+    });
+    world.write("token", "0123456789abcdef\n");
+    fs::set_permissions(world.path("token"), fs::Permissions::from_mode(0o600)).expect("set");
+    let ran = world.run(&["mover", "--service", &url, "--token-file", "token"]);
+    let wanted = "the mover is of version 2, and the service of 1: install the same version on all hosts";
+    assert!(ran.code == 78 && ran.err.lines().count() == 1 && ran.err.contains(wanted), "{ran:?}");
+    assert_eq!(answering.join().expect("no panic")["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
+fn a_mover_whose_clock_is_an_hour_off_keeps_its_lease() {
+    let test = "a_mover_whose_clock_is_an_hour_off_keeps_its_lease";
+    if !["/usr/bin/faketime", "/usr/local/bin/faketime"].iter().any(|path| Path::new(path).exists()) {
+        return skip(test, "there is no faketime");
+    }
+    let world = World::new();
+    tree(&world);
+    let endpoint = world.endpoint("there", &[]);
+    let service = Service::start(&world, "svc", &[]);
+    let (program, clock) = (env!("CARGO_BIN_EXE_tidegate"), world.text("clock"));
+    let off = format!("faketime -f +1h date +%s >'{clock}'\nexec faketime -f +1h {program} \"$@\"");
+    let off = script(&world, "off", &off);
+    let to = endpoint.at("in/");
+    // So slow that the lease is renewed.
+    let slow = "--option=--limit-link=5Mbit/s";
+    let (code, summary) = service.json(&world, &["spread", "src/", &to, "--mover-path", &off, slow, "-q"]);
+    assert_eq!((code, &summary["files"]["ok"]), (0, &json!(63)), "{summary}");
+    assert_same(&world, "there/in");
+    let ahead = String::from_utf8(world.read("clock")).expect("text").trim().parse::<u64>().expect("a time");
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    assert!(ahead > now + 1800, "the mover's clock was {ahead} before {now}");
+    let job = service.job(&world, 1);
+    let silent = job["spread"]["movers"][0]["silent_ms"].as_u64().expect("heard");
+    assert!(silent < 1_800_000, "by the database's clock, and not by the mover's: {job}");
 }

@@ -390,7 +390,17 @@ async fn what_fails_everywhere_is_set_aside_and_the_rest_is_done() {
 
 #[tokio::test]
 async fn leases_go_through_the_endpoints_of_a_pool_and_not_through_those_left_out() {
-    let tables = Tables::file();
+    go_through_a_pool(&Tables::file()).await;
+    match Postgres::start() {
+        Ok(server) => go_through_a_pool(&Tables { url: server.fresh(), _directory: None }).await,
+        Err(reason) => {
+            let test = "leases_go_through_the_endpoints_of_a_pool_and_not_through_those_left_out";
+            common::skip(test, &reason);
+        }
+    }
+}
+
+async fn go_through_a_pool(tables: &Tables) {
     let clock = Arc::new(AtomicI64::new(1_000_000));
     let (fleet, token) = (tables.open(&clock, 1).await, MoverToken::random());
     let endpoint = |name: &str, weight| PoolEndpoint { name: name.to_owned(), weight };
@@ -432,4 +442,6 @@ async fn leases_go_through_the_endpoints_of_a_pool_and_not_through_those_left_ou
     let standing = fleet.standing(job(1)).await.expect("known");
     let mover = standing.movers.iter().find(|mover| mover.name == "m").expect("known");
     assert_eq!((&mover.host[..], mover.endpoint.as_deref()), ("node1", Some("a")));
+    let hosts = fleet.hosts(10).await.expect("known");
+    assert_eq!(hosts.iter().map(|host| (&host.host[..], host.movers)).collect::<Vec<_>>(), [("node1", 3)]);
 }

@@ -191,6 +191,7 @@ impl Agent {
                         }
                         (Moved::BrokeOff(error), Some(endpoint), Some(pool)) => {
                             self.leave_out(&mut left_out, endpoint, pool, error)?;
+                            heard = Instant::now();
                         }
                         (Moved::BrokeOff(error), ..) if error.kind.is_lasting() => return Err(error.into()),
                         (Moved::BrokeOff(error) | Moved::Unreported(error), ..) => {
