@@ -247,6 +247,9 @@ impl Agent {
         if work.pool.is_some() {
             options.fail_early();
         }
+        if work.is_verified_apart() {
+            options.compare_content();
+        }
         if work.streams.is_some() {
             options.keep_within(&self.bound);
         }

@@ -64,6 +64,13 @@ impl PoolWords {
 }
 
 impl SpreadRequest {
+    /// Whether what arrives is verified by several who do not tell one another: endpoints of a pool, or movers that write
+    /// into a file system themselves.
+    pub fn is_verified_apart(&self) -> bool {
+        let to_pool = self.pool.as_ref().is_some_and(|pool| pool.path(&self.destination).is_some());
+        to_pool || self.destination.starts_with('/')
+    }
+
     /// One of its addresses as it is by way of the pool's endpoint of that number; one that means no pool as it is.
     pub fn by_way_of<'a>(&self, address: &'a str, endpoint: u16) -> FleetResult<Cow<'a, str>> {
         let in_pool = self.pool.as_ref().and_then(|pool| Some((pool, pool.path(address)?)));
