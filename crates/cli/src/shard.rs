@@ -96,10 +96,9 @@ impl CopyOptions {
         self.route.control.bounds = Some(bound.0.clone());
     }
 
-    /// Has copies fail when a connection is lost, for whoever has another endpoint to go to; answers with how long they would
-    /// have tried.
-    pub fn fail_early(&mut self) -> Duration {
-        std::mem::take(&mut self.route.transfer.retry_for)
+    /// Has copies fail when a connection is lost, for whoever has another endpoint to go to.
+    pub fn fail_early(&mut self) {
+        self.route.transfer.retry_for = Duration::ZERO;
     }
 
     /// Has what is there already compared by its content, where nothing tells who verified it.

@@ -3,7 +3,7 @@
 mod door;
 
 use door::asked::Asked;
-use door::client::PATIENCE;
+use door::client::{PATIENCE, raw, request};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 

@@ -114,7 +114,7 @@ impl Fleet {
         let movers = "SELECT name, {now} - heard_ms, (SELECT count(*) FROM fleet_lease \
                       WHERE fleet_lease.run = fleet_mover.run AND mover = name), streams, throughput_bps, shards, files, bytes, host, \
                       (SELECT e.name FROM fleet_endpoint e WHERE e.run = fleet_mover.run AND e.number = fleet_mover.endpoint) \
-                      FROM fleet_mover WHERE run = $1 ORDER BY name";
+                      FROM fleet_mover WHERE run = $1 ORDER BY fleet_mover.name";
         let standing = async {
             let reads = self.database.reads();
             let Some(row) = sqlx::query(all).bind(run).fetch_optional(reads).await? else { return Ok(None) };

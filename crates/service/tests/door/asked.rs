@@ -14,7 +14,8 @@ use super::client::{Answer, PATIENCE, raw, request};
 pub struct Asked {
     /// Where it listens.
     pub address: SocketAddr,
-    bearer: String,
+    /// What shows its token, as a header.
+    pub bearer: String,
     state: tempfile::TempDir,
 }
 
