@@ -202,7 +202,8 @@ fn movers_of_many_hosts_are_rows_of_the_page() {
         return skip("movers_of_many_hosts_are_rows_of_the_page", "there is no Chromium to look with");
     };
     let world = World::new();
-    for file in 0..800 {
+    // More than one mover claims at once.
+    for file in 0..2000 {
         world.fill(format!("src/{file}"), 8_000, file);
     }
     let endpoint = world.endpoint("there", &[]);
@@ -215,10 +216,12 @@ fn movers_of_many_hosts_are_rows_of_the_page() {
     browser.open(&service.link);
     browser.until("location.pathname === '/' && document.title.startsWith('Jobs')");
     let rows = "document.querySelectorAll('[aria-label=Movers] tbody tr').length === 2";
-    look(&mut browser, &base, "/jobs/1", rows, "job-movers");
+    browser.open(&format!("{base}/#/jobs/1"));
+    browser.until(rows);
     let text = "document.querySelector('[aria-label=Movers]').innerText";
     browser
         .until(&format!("{text}.includes('bit/s') && {text}.includes('dtn:/') && {text}.includes(' ago')"));
+    look(&mut browser, &base, "/jobs/1", rows, "job-movers");
     assert!(common::wait(spread).code == 0);
     browser.until("!!document.querySelector('.badge.done')");
     browser.until("document.querySelector('.facts').innerText.includes(' of ')");

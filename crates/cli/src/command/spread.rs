@@ -99,7 +99,7 @@ pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     let engine = args.engine.engine(&args.ssh)?;
     let interrupt = interrupt_on_signals();
     if let Some(pool) = &mut request.pool {
-        pools::prove(pool, options.pki()?.as_ref(), &interrupt, |text| terminal::tell(text))?;
+        pools::prove(pool, options.pki()?.as_ref(), &interrupt, terminal::tell)?;
         options.fail_early();
     }
     let home = args.home.service(&args.service, args.engine.is_here())?;
