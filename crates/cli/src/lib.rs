@@ -54,6 +54,9 @@ mod engine;
 mod remotes;
 
 mod place;
+
+mod pools;
+
 mod service;
 
 mod servers;

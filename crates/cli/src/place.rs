@@ -91,6 +91,13 @@ impl Place {
         Ok(match remote {
             Remote::Served(address) => Self::Endpoint(address.with_path(path)),
             Remote::Ssh(target, _) => Self::Ssh(target, path),
+            Remote::Pool(pool) => {
+                let name = show(name);
+                let why = format!(
+                    "{name} is a {pool}, which only `tidegate spread` moves to or from: name one of its endpoints"
+                );
+                return Err(usage(why));
+            }
         })
     }
 

@@ -1,6 +1,8 @@
 //! Remembered endpoints: names and tickets in a file that only its owner may read, or in
 //! `TIDEGATE_REMOTE_<NAME>` so that no secret need stand in a file or in `ps`.
 
+pub mod pool;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
@@ -10,6 +12,7 @@ use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::tls::write_private;
 
 use crate::exit::usage;
+use crate::remotes::pool::Pool;
 use crate::ssh::target::{SCHEME, Target};
 
 /// Whether `name` may name an endpoint.
@@ -25,11 +28,16 @@ pub enum Remote {
     Served(Address),
     /// A host where ssh starts one, and a path there.
     Ssh(Target, Vec<u8>),
+    /// Endpoints over one file system.
+    Pool(Pool),
 }
 
 impl Remote {
-    /// Reads a ticket, or the URL of a host that ssh reaches.
+    /// Reads a ticket, the URL of a host that ssh reaches, or the endpoints of a pool.
     pub fn parse(text: &str) -> Result<Self, Error> {
+        if text.starts_with(pool::SCHEME) {
+            return Pool::parse(text).map(Self::Pool);
+        }
         match text.starts_with(SCHEME) {
             true => Target::of_url(text.as_bytes()).map(|(target, path)| Self::Ssh(target, path)),
             false => Address::parse(text.as_bytes()).map(Self::Served),
@@ -41,6 +49,7 @@ impl Remote {
         match self {
             Self::Served(address) => address.public(),
             Self::Ssh(target, path) => format!("{target}{}", show(&in_url(path))),
+            Self::Pool(pool) => pool.to_string(),
         }
     }
 
@@ -49,12 +58,16 @@ impl Remote {
         match self {
             Self::Served(address) => address.to_string(),
             Self::Ssh(..) => self.public(),
+            Self::Pool(pool) => pool.whole(),
         }
     }
 
-    /// A path beneath the one that it has.
+    /// A path beneath the one that it has; each endpoint of a pool has its own.
     pub fn beneath(&self, path: &[u8]) -> Vec<u8> {
-        let (Self::Served(Address { path: base, .. }) | Self::Ssh(_, base)) = self;
+        let base = match self {
+            Self::Served(Address { path, .. }) | Self::Ssh(_, path) => &path[..],
+            Self::Pool(_) => b"",
+        };
         let path = path.strip_prefix(b"/").unwrap_or(path);
         match base.strip_suffix(b"/").unwrap_or(base) {
             // The root of a host that is reached by ssh is that of its paths.

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Parser;
@@ -13,6 +14,7 @@ use tidegate_transfer::selection::Selection;
 use tidegate_transfer::terms::{Compare, Terms};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::Setup;
+use tidegate_transfer::wire::tls::Identity;
 
 use crate::caller::Caller;
 use crate::drive::{Ended, Job, Work};
@@ -92,6 +94,21 @@ impl CopyOptions {
     /// Has copies use no more network streams than `bound` says.
     pub fn keep_within(&mut self, bound: &Bound) {
         self.route.control.bounds = Some(bound.0.clone());
+    }
+
+    /// Has copies fail when a connection is lost, for whoever has another endpoint to go to.
+    pub fn fail_early(&mut self) {
+        self.route.transfer.retry_for = Duration::ZERO;
+    }
+
+    /// Has what is there already compared by its content, where nothing tells who verified it.
+    pub fn compare_content(&mut self) {
+        self.checksum = true;
+    }
+
+    /// Who we are to endpoints that ask for a certificate.
+    pub fn pki(&self) -> Result<Option<Arc<Identity>>> {
+        self.route.trust.pki()
     }
 
     /// The rule that decides.

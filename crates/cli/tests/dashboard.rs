@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::process::Stdio;
+
 use common::browser::Browser;
 use common::service::Service;
 use common::{World, eventually, skip};
@@ -190,6 +192,39 @@ fn failed_jobs_are_tried_again_from_the_page() {
         held.code == 1 && held.err.contains("job 3, which failed: have that one tried again\n"),
         "{held:?}"
     );
+    let errors = browser.errors();
+    assert!(errors.is_empty(), "{errors:?}");
+}
+
+#[test]
+fn movers_of_many_hosts_are_rows_of_the_page() {
+    let Some(mut browser) = Browser::start() else {
+        return skip("movers_of_many_hosts_are_rows_of_the_page", "there is no Chromium to look with");
+    };
+    let world = World::new();
+    // More than one mover claims at once.
+    for file in 0..2000 {
+        world.fill(format!("src/{file}"), 8_000, file);
+    }
+    let endpoint = world.endpoint("there", &[]);
+    world.ok(&["remote", "add", "dtn", &endpoint.address]);
+    world.ok(&["remote", "pool", "site", "dtn:/"]);
+    let service = Service::start(&world, "svc", &[]);
+    let base = service.url.clone();
+    let words = ["spread", "src/", "site:/in/", "--movers", "2", "-q", "--option=--limit-link=8Mbit/s"];
+    let spread = service.command(&world, &words).stdout(Stdio::piped()).spawn().expect("started");
+    browser.open(&service.link);
+    browser.until("location.pathname === '/' && document.title.startsWith('Jobs')");
+    let rows = "document.querySelectorAll('[aria-label=Movers] tbody tr').length === 2";
+    browser.open(&format!("{base}/#/jobs/1"));
+    browser.until(rows);
+    let text = "document.querySelector('[aria-label=Movers]').innerText";
+    browser
+        .until(&format!("{text}.includes('bit/s') && {text}.includes('dtn:/') && {text}.includes(' ago')"));
+    look(&mut browser, &base, "/jobs/1", rows, "job-movers");
+    assert!(common::wait(spread).code == 0);
+    browser.until("!!document.querySelector('.badge.done')");
+    browser.until("document.querySelector('.facts').innerText.includes(' of ')");
     let errors = browser.errors();
     assert!(errors.is_empty(), "{errors:?}");
 }

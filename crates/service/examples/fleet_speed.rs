@@ -10,7 +10,9 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_service::fleet::{Claimed, Ending, Fleet, MoverToken, Packer, Report, Seen, ShardContent};
+use tidegate_service::fleet::{
+    Claimed, Claimer, Ending, Fleet, MoverToken, Packer, Report, Seen, ShardContent,
+};
 use tidegate_service::job::JobId;
 use tokio::task::JoinSet;
 
@@ -79,7 +81,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (mut waits, name) = (Vec::new(), format!("mover-{mover}"));
             while Instant::now() < end {
                 let asked = Instant::now();
-                let Ok(Claimed::Lease(lease)) = fleet.claim(&token, &name).await else { break };
+                let Ok(Claimed::Lease(lease)) = fleet.claim(&token, Claimer::named(&name)).await else {
+                    break;
+                };
                 waits.push(asked.elapsed());
                 let ending = |(id, _): &(u64, _)| Ending { shard: *id, ..Ending::default() };
                 let report = Report { shards: lease.shards.iter().map(ending).collect() };

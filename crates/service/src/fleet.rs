@@ -9,6 +9,8 @@ mod grants;
 mod leave;
 mod packing;
 
+mod pool;
+
 mod claim;
 mod finish;
 mod list;
@@ -17,12 +19,13 @@ mod standing;
 pub mod words;
 
 pub use budget::{Demand, divide};
-pub use claim::{Claimed, Renewal, Seen, ShardLease, TERM};
+pub use claim::{Claimed, Claimer, Renewal, Seen, ShardLease, TERM};
 pub use finish::{Ending, Report};
 use grants::Grants;
 pub use leave::Leave;
 pub use packing::{Packer, ShardContent};
-pub use standing::{MoverStanding, Standing};
+pub use pool::PoolEndpoint;
+pub use standing::{HostStanding, MoverStanding, Standing};
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -40,7 +43,7 @@ use crate::database::{Backend, Database, DatabaseError, Durability};
 use crate::job::JobId;
 
 /// What made the tables, version by version; an older one is never edited.
-const SCHEMA: &[&str] = &[include_str!("fleet/schema-1.sql")];
+const SCHEMA: &[&str] = &[include_str!("fleet/schema-1.sql"), include_str!("fleet/schema-2.sql")];
 
 /// Its name in the state directory, where it is not shared.
 const FILE: &str = "fleet.sqlite3";

@@ -2,80 +2,10 @@
 
 mod door;
 
-use std::net::SocketAddr;
-
-use door::client::{Answer, PATIENCE, raw, request};
+use door::asked::Asked;
+use door::client::{PATIENCE, raw, request};
 use serde_json::{Value, json};
-use tidegate_service::api::{Config, token_of};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-
-/// A service that is asked with its token.
-struct Asked {
-    address: SocketAddr,
-    bearer: String,
-    _state: tempfile::TempDir,
-}
-
-impl Asked {
-    async fn start() -> Self {
-        let state = tempfile::tempdir().expect("a directory");
-        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
-        let config = Config { listen, tls: None, clear: false, state: state.path().to_owned() };
-        let api = door::api(&config).await;
-        let address = api.url().split("://").nth(1).expect("a URL").parse().expect("an address");
-        let token = token_of(state.path()).expect("read").expect("made");
-        tokio::spawn(api.serve(std::future::pending()));
-        Self { address, bearer: format!("Bearer {token}"), _state: state }
-    }
-
-    async fn ask(&self, method: &str, path: &str, kind: &str, body: &str) -> Answer {
-        let headers = [("authorization", &*self.bearer), ("content-type", kind)];
-        raw(self.address, &request(method, path, &headers, body)).await
-    }
-
-    async fn get(&self, path: &str) -> Value {
-        let answer = self.ask("GET", path, "", "").await;
-        assert_eq!(answer.status, 200, "{path}: {answer:?}");
-        answer.json()
-    }
-
-    async fn post(&self, path: &str, body: &Value) -> Answer {
-        self.ask("POST", path, "application/json", &body.to_string()).await
-    }
-
-    async fn until(&self, id: u64, state: &str) -> Value {
-        let path = format!("/api/v1/jobs/{id}");
-        let waiting = async {
-            loop {
-                let job = self.get(&path).await;
-                if job["state"] == state {
-                    return job;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
-        };
-        timeout(PATIENCE, waiting).await.unwrap_or_else(|_| panic!("job {id} never was {state}"))
-    }
-
-    /// The events of a stream until its end: names and data.
-    async fn events(&self, path: &str) -> Vec<(String, Value)> {
-        let stream = TcpStream::connect(self.address).await.expect("connected");
-        let mut stream = BufReader::new(stream);
-        let bytes = request("GET", path, &[("authorization", &self.bearer), ("connection", "close")], "");
-        stream.write_all(&bytes).await.expect("written");
-        let (mut lines, mut events, mut name) = (stream.lines(), Vec::new(), String::new());
-        while let Ok(Some(line)) = timeout(PATIENCE, lines.next_line()).await.expect("in time") {
-            if let Some(event) = line.strip_prefix("event: ") {
-                name = event.to_owned();
-            } else if let Some(data) = line.strip_prefix("data: ") {
-                events.push((name.clone(), serde_json::from_str(data).expect("JSON")));
-            }
-        }
-        events
-    }
-}
 
 fn transfer(i: u64) -> Value {
     json!({"source": format!("/data/{i}"), "destination": "tg://FINGERPRINT:secret@dtn.example.org:7117/in", "optimization": false})

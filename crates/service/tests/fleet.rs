@@ -12,8 +12,8 @@ use common::postgres::Postgres;
 use tempfile::TempDir;
 use tidegate_control::Rng;
 use tidegate_service::fleet::{
-    Claimed, Ending, Fleet, FleetError, Leave, MAX_TRIES, MoverToken, Packer, Report, Seen, ShardContent,
-    ShardLease, TERM,
+    Claimed, Claimer, Ending, Fleet, FleetError, Leave, MAX_TRIES, MoverToken, Packer, PoolEndpoint, Report,
+    Seen, ShardContent, ShardLease, TERM,
 };
 use tidegate_service::job::JobId;
 
@@ -144,7 +144,8 @@ impl World<'_> {
 
     async fn claim(&mut self, at: usize) {
         let asked = self.now();
-        let claimed = self.fleet.claim(&self.token, &self.movers[at].name).await.expect("answered");
+        let claimed =
+            self.fleet.claim(&self.token, Claimer::named(&self.movers[at].name)).await.expect("answered");
         // The answer may be slow.
         self.pass(3000);
         let Claimed::Lease(lease) = claimed else { return };
@@ -364,7 +365,7 @@ async fn what_fails_everywhere_is_set_aside_and_the_rest_is_done() {
     fleet.list(job(1), &[shard(b"a\0b\0"), shard(b"c\0d\0")], true).await.expect("taken");
     let mut tries = 0;
     let lease = loop {
-        match fleet.claim(&token, "here").await.expect("answered") {
+        match fleet.claim(&token, Claimer::named("here")).await.expect("answered") {
             Claimed::Lease(lease) => {
                 tries += usize::from(lease.shards.iter().any(|(_, shard)| shard.names().any(|n| n == b"c")));
                 let ending = |(id, shard): &(u64, ShardContent)| {
@@ -383,6 +384,64 @@ async fn what_fails_everywhere_is_set_aside_and_the_rest_is_done() {
     assert_eq!((&standing.state[..], standing.done_files, standing.failed_files), ("done", 3, 1));
     let failures = fleet.failures(job(1), 10).await.expect("known");
     assert_eq!(failures, [("c".to_owned(), "denied".to_owned(), "no".to_owned())]);
-    assert_eq!(fleet.claim(&MoverToken::random(), "here").await, Err(FleetError::NoRun));
-    assert_eq!(fleet.claim(&token, "here").await, Ok(Claimed::Drained));
+    assert_eq!(fleet.claim(&MoverToken::random(), Claimer::named("here")).await, Err(FleetError::NoRun));
+    assert_eq!(fleet.claim(&token, Claimer::named("here")).await, Ok(Claimed::Drained));
+}
+
+#[tokio::test]
+async fn leases_go_through_the_endpoints_of_a_pool_and_not_through_those_left_out() {
+    go_through_a_pool(&Tables::file()).await;
+    match Postgres::start() {
+        Ok(server) => go_through_a_pool(&Tables { url: server.fresh(), _directory: None }).await,
+        Err(reason) => {
+            let test = "leases_go_through_the_endpoints_of_a_pool_and_not_through_those_left_out";
+            common::skip(test, &reason);
+        }
+    }
+}
+
+async fn go_through_a_pool(tables: &Tables) {
+    let clock = Arc::new(AtomicI64::new(1_000_000));
+    let (fleet, token) = (tables.open(&clock, 1).await, MoverToken::random());
+    let endpoint = |name: &str, weight| PoolEndpoint { name: name.to_owned(), weight };
+    let endpoints = [endpoint("a", 1), endpoint("b", 3)];
+    fleet.begin_by(job(1), &token, "{}", &endpoints).await.expect("begun");
+    let shard = |at: u64| ShardContent {
+        source: 0,
+        files: 1,
+        bytes: 64 << 20,
+        names: format!("{at}\0").into_bytes(),
+    };
+    fleet.list(job(1), &(0..64).map(shard).collect::<Vec<_>>(), true).await.expect("taken");
+    let claim = async |mover: &str, without: &[u16]| {
+        let claimer = Claimer { mover, host: "node1", without };
+        match fleet.claim(&token, claimer).await.expect("answered") {
+            Claimed::Lease(lease) => *lease,
+            other => panic!("{other:?}"),
+        }
+    };
+    let mut through = [0, 0];
+    let mut leases = Vec::new();
+    for mover in ["m0", "m1", "m2", "m3", "m4", "m5", "m6", "m7"] {
+        let lease = claim(mover, &[]).await;
+        through[usize::from(lease.endpoint.expect("one of the pool"))] += 1;
+        leases.push(lease);
+    }
+    assert_eq!(through, [2, 6], "by weight");
+    assert_eq!(claim("n", &[1]).await.endpoint, Some(0), "what failed it is left out");
+    assert!(claim("n", &[0, 1]).await.endpoint.is_some(), "but not all");
+    // Leases through one that bring little get fewer.
+    for lease in leases {
+        let slow = lease.endpoint == Some(1);
+        clock.fetch_add(if slow { 50_000 } else { 1000 }, Relaxed);
+        let shards = lease.shards.iter().map(|(id, _)| Ending { shard: *id, ..Ending::default() }).collect();
+        fleet.finish(&token, lease.token, &Report { shards }).await.expect("taken");
+        clock.fetch_sub(if slow { 50_000 } else { 1000 }, Relaxed);
+    }
+    assert_eq!(claim("m", &[]).await.endpoint, Some(0), "though the other has the larger weight");
+    let standing = fleet.standing(job(1)).await.expect("known");
+    let mover = standing.movers.iter().find(|mover| mover.name == "m").expect("known");
+    assert_eq!((&mover.host[..], mover.endpoint.as_deref()), ("node1", Some("a")));
+    let hosts = fleet.hosts(10).await.expect("known");
+    assert_eq!(hosts.iter().map(|host| (&host.host[..], host.movers)).collect::<Vec<_>>(), [("node1", 3)]);
 }

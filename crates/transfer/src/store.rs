@@ -11,6 +11,7 @@ pub(crate) mod browse;
 pub(crate) mod edit;
 pub mod file_sink;
 pub mod file_source;
+pub(crate) mod mark;
 pub(crate) mod memory;
 pub mod named;
 pub(crate) mod work_dir;

@@ -198,6 +198,42 @@ fn a_ticket_opens_what_it_says_and_nothing_else() {
 }
 
 #[test]
+fn a_mark_is_seen_by_way_of_whoever_serves_that_directory_and_of_nobody_else() {
+    let (f, elsewhere) = (Fixture::new(), Fixture::new());
+    for root in [&f.root, &elsewhere.root] {
+        fs::create_dir_all(root.join("in")).expect("made");
+    }
+    let none = Interrupt::default();
+    let (mark, other) = ([7; 16], [8; 16]);
+    let writer = with(&f, &Claims { read: false, path: b"in".to_vec(), ..Claims::FULL });
+    assert_eq!(writer.mark(b"in/", mark, &none), Ok(()));
+    let reader = with(&f, &Claims { write: false, ..Claims::FULL });
+    for client in [&writer, &reader] {
+        assert_eq!(client.has_mark(b"in", mark, &none), Ok(true));
+        assert_eq!(client.has_mark(b"in", other, &none), Ok(false));
+    }
+    assert_eq!(reader.has_mark(b"", mark, &none), Ok(false), "it is in another directory");
+    assert_eq!(client(&elsewhere.address).has_mark(b"in", mark, &none), Ok(false));
+    assert_eq!(names(&reader, "", true), ["in"], "no list tells of it");
+    for refused in [reader.mark(b"in", other, &none), writer.mark(b"", other, &none)] {
+        assert_eq!(refused.expect_err("not allowed").kind, ErrorKind::Denied);
+    }
+    assert_eq!(reader.mark(b"none", other, &none).expect_err("no right").kind, ErrorKind::Denied);
+    assert_eq!(
+        client(&f.address).mark(b"none", other, &none).expect_err("not there").kind,
+        ErrorKind::NotFound
+    );
+    // What a transfer has left is nothing to be removed so.
+    let left = f.root.join("in/.tidegate/08080808080808080808080808080808/journal");
+    write(&left, 3, 1);
+    assert!(writer.remove_mark(b"in", other, &none).is_err() && left.exists());
+    fs::remove_dir_all(left.parent().expect("a parent")).expect("removed");
+    assert_eq!(writer.remove_mark(b"in", mark, &none), Ok(()));
+    assert_eq!(writer.has_mark(b"in", mark, &none), Ok(false));
+    assert!(!f.root.join("in/.tidegate").exists(), "nothing is left");
+}
+
+#[test]
 fn an_endpoint_bears_what_no_client_asks() {
     let f = Fixture::new();
     write(&f.root.join("file"), 10, 1);

@@ -8,7 +8,9 @@ use clap::Args;
 use serde_json::Value;
 use tidegate_contract::epoch_line;
 use tidegate_contract::text::count;
+use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount, Meter};
+use tidegate_service::fleet::{MoverStanding, Standing};
 use tidegate_service::job::{JobId, JobKind};
 
 use crate::service::jobs::{POLL_INTERVAL, ShownJob, progress};
@@ -109,15 +111,29 @@ fn text(shown: &ShownJob) -> String {
     if let Some(spread) = &shown.spread {
         add("shards", format!("{} of {} at their end", spread.ended_shards, spread.shards));
         for mover in &spread.movers {
-            let rate = BitRate(if mover.leases > 0 { mover.throughput_bps } else { 0 });
-            let (files, bytes) = (count(mover.files, "file"), ByteCount(mover.bytes));
-            add("mover", format!("{}: {files}, {bytes}, {rate}", mover.name));
+            add("mover", mover_in_words(mover));
         }
     }
     for decision in &shown.decisions {
         add("decided", format!("{}: {}", decision.action, decision.reason));
     }
     lines.join("\n")
+}
+
+/// A mover, its host, what it does and did, and when it was last heard.
+fn mover_in_words(mover: &MoverStanding) -> String {
+    let MoverStanding { name, host, endpoint, leases, shards, files, bytes, .. } = mover;
+    // Those that call themselves nothing else have their host in their names.
+    let host =
+        if host.is_empty() || name.starts_with(&host[..]) { String::new() } else { format!(" on {host}") };
+    let by = endpoint.as_ref().map(|endpoint| format!(" by way of {endpoint}")).unwrap_or_default();
+    let now = match leases {
+        0 => "rests".to_owned(),
+        _ => format!("{}, {}", BitRate(mover.throughput_bps), count(mover.streams, "stream")),
+    };
+    let (files, bytes) = (count(*files, "file"), ByteCount(*bytes));
+    let heard = duration_in_words(Duration::from_secs(mover.silent_ms / 1000));
+    format!("{name}{host}{by}: {now}; {}, {files}, {bytes}; heard {heard} ago", count(*shards, "shard"))
 }
 
 /// Prints what the service tells of a job until it is at its end.
@@ -150,6 +166,14 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
                         n.write
                     );
                     terminal::print(&text)?;
+                }
+            } else if event == "spread" {
+                let standing: Standing = serde_json::from_str(data)?;
+                // As a line of JSON it stands there already.
+                if !args.json {
+                    for mover in &standing.movers {
+                        terminal::print(&format!("           mover {}", mover_in_words(mover)))?;
+                    }
                 }
             } else {
                 let shown: ShownJob = serde_json::from_str(data)?;

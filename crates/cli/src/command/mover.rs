@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use tidegate_contract::text::show;
 use tidegate_service::fleet::words::{
-    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ShardWords, SpreadRequest, encoded,
+    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, PoolWords, ShardWords, SpreadRequest, encoded,
 };
 use tidegate_service::fleet::{FleetError, ShardContent};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
@@ -22,6 +22,7 @@ use tidegate_transfer::transfer::Interrupt;
 use crate::drive::Ended;
 use crate::engine::ending::{CONFIGURATION, DRAINED, TRY_AGAIN};
 use crate::exit::{in_one_line, usage};
+use crate::pools::LeftOut;
 use crate::service::Service;
 use crate::service::leases::{Held, SeenHere, of};
 use crate::settings::StateArgs;
@@ -37,6 +38,9 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often in a row leases may come to nothing before it leaves.
 const MAX_IN_VAIN: u32 = 3;
+
+/// How long no endpoint of a pool may do before it leaves.
+const POOL_PATIENCE: Duration = Duration::from_secs(3600);
 
 /// Longest token that is read.
 const MAX_TOKEN: u64 = 4096;
@@ -86,6 +90,7 @@ impl MoverArgs {
             service: Arc::new(Service::at(&self.service, token, self.server_ca.as_deref())?),
             bound: Arc::new(Bound::at(state.join(format!("mover-{}.bounds", std::process::id())))),
             name,
+            host,
             state,
             stop: interrupt_on_signals(),
         })
@@ -116,10 +121,23 @@ fn token(path: &Path) -> Result<String> {
     }
 }
 
+/// What became of a lease.
+enum Moved {
+    /// Its shards are at their end, or failed on their own.
+    Done,
+    /// Another has it.
+    Lost,
+    /// The copy ended early.
+    BrokeOff(Error),
+    /// The service did not take what was said of it.
+    Unreported(Error),
+}
+
 /// A mover.
 struct Agent {
     service: Arc<Service>,
     name: String,
+    host: String,
     state: PathBuf,
     stop: Interrupt,
     bound: Arc<Bound>,
@@ -130,16 +148,21 @@ impl Agent {
     fn run(&self) -> anyhow::Result<i32> {
         let mut in_vain = 0;
         let mut heard = Instant::now();
+        let mut left_out = LeftOut::default();
         while !self.stop.is_raised() {
             let asked = Instant::now();
-            let request =
-                ClaimRequest { mover: self.name.clone(), version: env!("CARGO_PKG_VERSION").to_owned() };
+            let request = ClaimRequest {
+                mover: self.name.clone(),
+                version: env!("CARGO_PKG_VERSION").to_owned(),
+                host: self.host.clone(),
+                without: left_out.at(asked),
+            };
             let answer = match self.service.post("/mover/claim", &request).map_err(of) {
                 Ok(answer) => answer,
                 // A service that is started again, or another one, goes on where this one was.
                 Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {
                     tracing::info!("{error}");
-                    self.rest();
+                    self.rest(REST);
                     continue;
                 }
                 Err(error) => return Err(error.into()),
@@ -147,8 +170,8 @@ impl Agent {
             heard = Instant::now();
             match answer {
                 ClaimAnswer::Drained => return Ok(DRAINED),
-                ClaimAnswer::Wait => self.rest(),
-                ClaimAnswer::Lease { lease, term_ms, work, shards, streams } => {
+                ClaimAnswer::Wait => self.rest(REST),
+                ClaimAnswer::Lease { lease, term_ms, work, shards, streams, endpoint } => {
                     if let Some(streams) = streams {
                         set(&self.bound, streams);
                     }
@@ -160,16 +183,24 @@ impl Agent {
                         Interrupt::default(),
                         move |streams| set(&bound, streams),
                     );
-                    match self.move_shards(held, &work, &shards)? {
-                        None => in_vain = 0,
-                        Some(error) if error.kind.is_lasting() => return Err(error.into()),
-                        Some(error) => {
+                    match (self.move_shards(held, &work, &shards, endpoint)?, endpoint, &work.pool) {
+                        (Moved::Lost, ..) => in_vain = 0,
+                        (Moved::Done, ..) => {
+                            in_vain = 0;
+                            endpoint.into_iter().for_each(|endpoint| left_out.worked(endpoint));
+                        }
+                        (Moved::BrokeOff(error), Some(endpoint), Some(pool)) => {
+                            self.leave_out(&mut left_out, endpoint, pool, error)?;
+                            heard = Instant::now();
+                        }
+                        (Moved::BrokeOff(error), ..) if error.kind.is_lasting() => return Err(error.into()),
+                        (Moved::BrokeOff(error) | Moved::Unreported(error), ..) => {
                             tracing::warn!("{error}");
                             in_vain += 1;
                             if in_vain >= MAX_IN_VAIN {
                                 return Err(Error::new(ErrorKind::Connection, error.message).into());
                             }
-                            self.rest();
+                            self.rest(REST);
                         }
                     }
                 }
@@ -178,21 +209,47 @@ impl Agent {
         Ok(TRY_AGAIN)
     }
 
-    fn rest(&self) {
-        let end = Instant::now() + REST;
+    /// Leaves an endpoint of a pool out for a while, as `error` is what came of it; rests where no other is left.
+    fn leave_out(&self, left_out: &mut LeftOut, endpoint: u16, pool: &PoolWords, error: Error) -> Result<()> {
+        if error.kind == ErrorKind::Interrupted {
+            return Ok(());
+        }
+        let (now, all) = (Instant::now(), pool.endpoints.len());
+        let name = pool.endpoints.get(usize::from(endpoint)).map_or("an endpoint", |words| &words.name);
+        left_out.failed(endpoint, error.kind.is_lasting(), now);
+        if left_out.is_hopeless(all, POOL_PATIENCE, now) {
+            return Err(
+                error.within(format!("no endpoint of the pool {} will do, the last of them", pool.name))
+            );
+        }
+        tracing::warn!("{name} is left out for a while: {error}");
+        self.rest(left_out.pause(all, now));
+        Ok(())
+    }
+
+    fn rest(&self, time: Duration) {
+        let end = Instant::now() + time;
         while Instant::now() < end && !self.stop.is_raised() {
             thread::sleep(Duration::from_millis(20));
         }
     }
 
-    /// Moves the shards of a lease, source by source, and reports what became of them; why it broke off, if it did.
+    /// Moves the shards of a lease, source by source and by way of `endpoint` if there is a pool, and reports what became of
+    /// them.
     fn move_shards(
         &self,
         held: Held,
         work: &SpreadRequest,
         shards: &[ShardWords],
-    ) -> anyhow::Result<Option<Error>> {
+        endpoint: Option<u16>,
+    ) -> anyhow::Result<Moved> {
         let mut options = CopyOptions::read(&work.options, &self.state)?;
+        if work.pool.is_some() {
+            options.fail_early();
+        }
+        if work.is_verified_apart() {
+            options.compare_content();
+        }
         if work.streams.is_some() {
             options.keep_within(&self.bound);
         }
@@ -208,7 +265,9 @@ impl Agent {
             let Some(source) = work.sources.get(number as usize) else {
                 return Err(usage(format!("the job has no source {number}")).into());
             };
-            match self.copy(&held, &options, (source, &work.destination), &shards) {
+            let by_way = |address| work.by_way_of(address, endpoint.unwrap_or_default());
+            let (source, destination) = (by_way(source)?, by_way(&work.destination)?);
+            match self.copy(&held, &options, (&source, &destination), &shards) {
                 Ok(failed) => endings.extend(failed),
                 Err(error) => {
                     broke = Some(error);
@@ -223,10 +282,11 @@ impl Agent {
             // Another has them by now.
             Err(error) if error.kind == ErrorKind::Busy => {
                 tracing::warn!("{error}");
-                Ok(None)
+                Ok(Moved::Lost)
             }
-            Err(error) => Ok(Some(error)),
-            Ok(()) => Ok(broke),
+            Err(error) if error.kind.is_lasting() => Err(error.into()),
+            Err(error) => Ok(Moved::Unreported(error)),
+            Ok(()) => Ok(broke.map_or(Moved::Done, Moved::BrokeOff)),
         }
     }
 
@@ -234,7 +294,7 @@ impl Agent {
         let began = Instant::now();
         loop {
             match self.service.post::<()>("/mover/finish", report).map_err(of) {
-                Err(error) if error.is_retryable() && began.elapsed() < PATIENCE => self.rest(),
+                Err(error) if error.is_retryable() && began.elapsed() < PATIENCE => self.rest(REST),
                 done => return done,
             }
             if self.stop.is_raised() {

@@ -10,7 +10,9 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::usage;
+use crate::place::Place;
 use crate::remotes::Remote;
+use crate::remotes::pool::{Member, Pool};
 use crate::signals::interrupt_on_signals;
 use crate::{remotes, terminal};
 
@@ -26,6 +28,7 @@ const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// dtn:/path works as it will once an endpoint is served there.
 /// Names and tickets are kept in a file that only you may read. A ticket may also come from the
 /// environment: TIDEGATE_REMOTE_DTN=tg://… makes dtn:/path work.
+/// `tidegate remote pool NAME dtn1:/archive dtn2:/archive=2` makes a name for endpoints over one file system.
 #[derive(Debug, Args)]
 pub struct RemoteArgs {
     #[command(subcommand)]
@@ -40,6 +43,18 @@ enum Action {
         name: String,
         /// The ticket the endpoint printed, or `ssh://USER@HOST/`
         ticket: Option<String>,
+        /// Forget another endpoint of that name
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Remember several endpoints over one file system as one name, which `tidegate spread` moves to or from
+    Pool {
+        /// The name, as in name:/path
+        name: String,
+        /// Where the file system's tree is at each, as in dtn1:/archive; weights, as in dtn2:/archive=2, say how much of
+        /// the work each gets beside the others [default: 1]
+        #[arg(required = true, value_name = "ENDPOINT[=WEIGHT]")]
+        endpoints: Vec<String>,
         /// Forget another endpoint of that name
         #[arg(long)]
         replace: bool,
@@ -61,6 +76,15 @@ enum Action {
 pub fn run(args: &RemoteArgs) -> anyhow::Result<ExitCode> {
     match &args.action {
         Action::Add { name, ticket, replace } => add(name, ticket.as_deref(), *replace)?,
+        Action::Pool { name, endpoints, replace } => {
+            let members = endpoints.iter().map(|word| word.parse::<Member>()).collect::<Result<_, _>>()?;
+            let pool = Pool::new(members)?;
+            // Said now, and not when something is to be moved.
+            for member in &pool.members {
+                Place::endpoint(member.place.as_ref(), "a pool")?;
+            }
+            add(name, Some(&pool.whole()), *replace)?;
+        }
         Action::List { json } => {
             let known = remotes::load()?;
             let public = known

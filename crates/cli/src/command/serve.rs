@@ -128,6 +128,9 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             Ok(Remote::Ssh(target, _)) => {
                 Err(format!("{name} is {target}, and jobs go to endpoints that are served: no job runs ssh"))
             }
+            Ok(Remote::Pool(pool)) => {
+                Err(format!("{name} is a {pool}, which only `tidegate spread` moves to or from"))
+            }
             Err(error) => Err(error.to_string()),
         }),
         epochs: {

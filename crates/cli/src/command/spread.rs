@@ -15,7 +15,7 @@ use serde_json::Value;
 use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::fleet::Standing;
-use tidegate_service::fleet::words::{SpreadBegun, SpreadRequest};
+use tidegate_service::fleet::words::{PoolWords, SpreadBegun, SpreadRequest};
 use tidegate_service::job::JobId;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::transfer::Interrupt;
@@ -25,6 +25,7 @@ use crate::exit::usage;
 use crate::filters::FilterArgs;
 use crate::output::OutputArgs;
 use crate::place::Place;
+use crate::pools;
 use crate::service::jobs::ShownJob;
 use crate::service::leases::of;
 use crate::service::{Service, ServiceArgs, address_there};
@@ -49,7 +50,8 @@ const NOBODY: Duration = Duration::from_secs(30);
 
 /// Have many hosts move one data set, shard by shard.
 ///
-/// SRC and DST are paths that every mover's host sees alike, or endpoints; one of the two is a path. What is at DST already
+/// SRC and DST are paths that every mover's host sees alike, endpoints, or pools of endpoints (`tidegate remote pool`); one of
+/// the two is a path. What is at DST already
 /// is skipped. The job is one of the service: `tidegate job ID --follow` and `tidegate cancel ID` know it, and more movers
 /// may join by `tidegate mover` or `tidegate movers`. With no service running one is started for the run.
 #[derive(Debug, Args)]
@@ -90,12 +92,16 @@ struct Run<'a> {
 
 /// Runs the command.
 pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
-    let request = args.request()?;
+    let mut request = args.request()?;
     let state = args.service.state_dir()?;
-    let options = CopyOptions::read(&request.options, &state)?;
+    let mut options = CopyOptions::read(&request.options, &state)?;
     let selection = args.filters.selection()?;
     let engine = args.engine.engine(&args.ssh)?;
     let interrupt = interrupt_on_signals();
+    if let Some(pool) = &mut request.pool {
+        pools::prove(pool, options.pki()?.as_ref(), &interrupt, terminal::tell)?;
+        options.fail_early();
+    }
     let home = args.home.service(&args.service, args.engine.is_here())?;
     let service = home.service();
     let begun: SpreadBegun = service.post("/spreads", &request)?;
@@ -127,8 +133,12 @@ impl SpreadArgs {
             Some((destination, sources @ [_, ..])) => (destination, sources),
             _ => return Err(usage("a source and a destination are needed").into()),
         };
-        let sources = sources.iter().map(|source| address_anywhere(source)).collect::<Result<Vec<_>, _>>()?;
-        let mut destination = address_anywhere(destination)?;
+        let mut pool = None;
+        let sources = sources
+            .iter()
+            .map(|source| address_anywhere(source, &mut pool))
+            .collect::<Result<Vec<_>, _>>()?;
+        let mut destination = address_anywhere(destination, &mut pool)?;
         if sources.len() > 1 && !destination.ends_with('/') {
             destination.push('/');
         }
@@ -137,7 +147,8 @@ impl SpreadArgs {
             let why = "a source and the destination are endpoints: movers need one side as a path of their own host";
             return Err(usage(why).into());
         }
-        Ok(SpreadRequest { sources, destination, options: self.option.clone(), streams: self.max_streams })
+        let (options, streams) = (self.option.clone(), self.max_streams);
+        Ok(SpreadRequest { sources, destination, options, streams, pool })
     }
 }
 
@@ -170,11 +181,13 @@ impl Run<'_> {
                     max_size: Some(0),
                     ..selection.clone()
                 };
-                let ends = (&source[..], &self.request.destination[..]);
-                let ended = options.copy(ends, rest, self.interrupt.clone())?;
-                if let Some(error) = ended.error {
-                    return Err(error.into());
-                }
+                pools::by_way_of_any(&self.request, |endpoint| {
+                    let source = self.request.by_way_of(source, endpoint)?;
+                    let destination = self.request.by_way_of(&self.request.destination, endpoint)?;
+                    let ended =
+                        options.copy((&source, &destination), rest.clone(), self.interrupt.clone())?;
+                    ended.error.map_or(Ok(()), |error| Err(error.into()))
+                })?;
             }
         }
         Ok(standing)
@@ -260,8 +273,14 @@ impl Run<'_> {
     }
 }
 
-/// An address as any host understands it: names of endpoints are known here alone.
-fn address_anywhere(word: &str) -> Result<String, Error> {
+/// An address as any host understands it: names of endpoints are known here alone. One in a pool keeps its name, and
+/// movers are told what that means.
+fn address_anywhere(word: &str, pool: &mut Option<PoolWords>) -> Result<String, Error> {
+    if let Some((words, path)) = pools::of_word(word)? {
+        let address = format!("{}:{path}", words.name);
+        pools::take(pool, words)?;
+        return Ok(address);
+    }
     Ok(match Place::parse(word.as_ref()) {
         Ok(Place::Endpoint(address)) => address.to_string(),
         _ => address_there(word)?,

@@ -122,7 +122,7 @@ fn place(request: &Request) -> Option<Place> {
     if scheme == "tg" {
         return match remotes::find(request.server()) {
             Ok(Remote::Served(address)) => Some(Place { host: address.host, port: Some(address.port) }),
-            Ok(Remote::Ssh(..)) => None,
+            Ok(Remote::Ssh(..) | Remote::Pool(_)) => None,
             Err(_) => request
                 .server()
                 .parse()

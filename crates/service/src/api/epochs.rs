@@ -1,10 +1,11 @@
-//! A job, live: its epochs so far, those to come, and every change of its state, as server-sent events.
+//! A job, live: its epochs so far, those to come, every change of its state, and who moves it where many hosts do, as
+//! server-sent events.
 
 use std::convert::Infallible;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -20,7 +21,7 @@ use super::App;
 use super::frame::{Path, Routes};
 use super::jobs::{View, find};
 use super::problem::Problem;
-use crate::job::JobId;
+use crate::job::{JobId, JobKind};
 use crate::scheduler::MAX_EPOCHS;
 
 /// Events on their way to a client that reads slowly.
@@ -29,6 +30,8 @@ const UNREAD: usize = 64;
 const ALIVE: Duration = Duration::from_secs(15);
 /// How soon a job is looked at again where its end was missed.
 const LOOK: Duration = Duration::from_secs(2);
+/// How often the movers of a job of many hosts are told of.
+const MOVERS: Duration = Duration::from_secs(5);
 
 /// Bytes that are read at the end of what a job left: as many epochs as are told of one that runs, and some.
 const LEFT: u64 = 1 << 20;
@@ -63,9 +66,11 @@ async fn tell(app: &App, id: JobId, sender: &Sender) -> Option<()> {
     let mut changes = app.scheduler.changes();
     let mut last = None;
     let mut told = false;
+    let mut spread = None;
     loop {
         let job = app.scheduler.job(id).await.ok()??;
         let (state, is_final) = (job.state, job.state.is_final());
+        let is_spread = job.request.kind == JobKind::Spread;
         // What does not run now may have run before.
         if !told && !state.is_active() {
             told = true;
@@ -88,7 +93,16 @@ async fn tell(app: &App, id: JobId, sender: &Sender) -> Option<()> {
             loop {
                 tokio::select! {
                     epoch = live.to_come.recv() => match epoch {
-                        Ok(epoch) => send(sender, "epoch", &*epoch).await?,
+                        Ok(epoch) => {
+                            send(sender, "epoch", &*epoch).await?;
+                            if is_spread && spread.is_none_or(|at: Instant| at.elapsed() >= MOVERS) {
+                                spread = Some(Instant::now());
+                                // What cannot be looked at now will be told later.
+                                if let Ok(standing) = app.fleet.standing(id).await {
+                                    send(sender, "spread", &standing).await?;
+                                }
+                            }
+                        }
                         // Some epochs are left out for a client that reads slowly.
                         Err(RecvError::Lagged(_)) => {}
                         Err(RecvError::Closed) => break,

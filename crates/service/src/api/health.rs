@@ -7,17 +7,22 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use tidegate_control::BitRate;
 
 use super::App;
 use super::frame::Routes;
 use super::metrics::{Series, family};
 use super::problem::Problem;
 use crate::database::DatabaseError;
+use crate::fleet::HostStanding;
 use crate::job::State as JobState;
 
 /// The states in which something runs, and the most jobs looked at there.
 const ACTIVE: [JobState; 3] = [JobState::Running, JobState::Pausing, JobState::Cancelling];
 const MAX_ACTIVE: u32 = 1000;
+
+/// Most hosts of movers that are told of.
+const MAX_HOSTS: u32 = 1000;
 
 /// The OpenAPI document.
 pub(crate) const DOCUMENT: &str = include_str!("openapi.json");
@@ -97,6 +102,27 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
             one(rate),
         );
     }
+    if let Ok(hosts) = app.fleet.hosts(MAX_HOSTS).await {
+        fleet(&mut text, &hosts);
+    }
     app.metrics.write(&mut text);
     ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+}
+
+/// What movers do, by their hosts.
+fn fleet(text: &mut String, hosts: &[HostStanding]) {
+    let mut add = |name: &str, help: &str, value: fn(&HostStanding) -> f64| {
+        let series = hosts.iter().map(|host| (vec![("host", host.host.clone())], value(host)));
+        family(text, name, "gauge", help, series);
+    };
+    add("tidegate_movers", "Movers that hold a lease of shards, by host.", |host| host.movers as f64);
+    add("tidegate_mover_network_streams", "Network streams of movers, by host.", |host| host.streams as f64);
+    add("tidegate_mover_throughput_bytes_per_second", "What movers bring, by host.", |host| {
+        BitRate(host.throughput_bps).bytes_per_second()
+    });
+    add(
+        "tidegate_mover_silence_seconds",
+        "Since when a mover with a lease has not been heard, by host.",
+        |host| host.silent_ms as f64 / 1000.0,
+    );
 }

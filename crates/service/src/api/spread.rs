@@ -17,11 +17,14 @@ use crate::fleet::words::{
     ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ListedShards, RenewRequest, Renewed, ShardWords,
     SpreadBegun, SpreadRequest, failures,
 };
-use crate::fleet::{Claimed, FleetError, MoverToken, Report, Seen, Standing, TERM};
+use crate::fleet::{Claimed, Claimer, FleetError, MoverToken, PoolEndpoint, Report, Seen, Standing, TERM};
 use crate::job::{JobKind, Request};
 
 /// Longest name of a mover.
 const MAX_NAME: usize = 200;
+
+/// Most endpoints of a pool.
+const MAX_ENDPOINTS: usize = 256;
 
 /// What the owner of the service asks.
 pub(crate) fn routes() -> Routes<Arc<App>> {
@@ -70,11 +73,29 @@ async fn begin(
         retries: 0,
         ..Request::transfer("", asked.destination.clone())
     };
+    let endpoints = pool(&asked)?;
     let ids = app.scheduler.submit(&[request]).await?;
     let id = *ids.first().ok_or_else(|| Problem::unavailable("no job was made", "try again"))?;
     let (token, work) = (MoverToken::random(), serde_json::to_string(&asked).unwrap_or_default());
-    app.fleet.begin(id, &token, &work).await?;
+    app.fleet.begin_by(id, &token, &work, &endpoints).await?;
     Ok((StatusCode::CREATED, Json(SpreadBegun { id, token: token.reveal().to_owned() })))
+}
+
+/// The endpoints of a pool that makes sense.
+fn pool(asked: &SpreadRequest) -> Result<Vec<PoolEndpoint>, Problem> {
+    let Some(pool) = &asked.pool else { return Ok(Vec::new()) };
+    let (many, fine) = (pool.endpoints.len(), 1..=MAX_ENDPOINTS);
+    let is_used =
+        asked.sources.iter().chain([&asked.destination]).any(|address| pool.path(address).is_some());
+    let why = match () {
+        () if !fine.contains(&many) => format!("a pool has 1 to {MAX_ENDPOINTS} endpoints, and not {many}"),
+        () if pool.endpoints.iter().any(|words| words.weight == 0) => {
+            "the weights of a pool begin with 1".to_owned()
+        }
+        () if !is_used => format!("nothing is moved to or from the pool {}", one_line(&pool.name)),
+        () => return Ok(pool.kept()),
+    };
+    Err(Problem::bad_request(why, "correct it; nothing of it was taken"))
 }
 
 async fn list(
@@ -95,7 +116,7 @@ async fn stand(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<Js
 async fn claim(
     State(app): State<Arc<App>>,
     Shown(token): Shown,
-    Body(ClaimRequest { mover, version }): Body<ClaimRequest>,
+    Body(ClaimRequest { mover, version, host, without }): Body<ClaimRequest>,
 ) -> Result<Json<ClaimAnswer>, Problem> {
     let ours = env!("CARGO_PKG_VERSION");
     if version != ours {
@@ -103,12 +124,13 @@ async fn claim(
         let why = format!("the mover is of version {theirs}, and the service of {ours}");
         return Err(Problem::bad_request(why, "install the same version on all hosts"));
     }
-    if mover.is_empty() || mover.len() > MAX_NAME {
-        let why = format!("a mover's name has 1 to {MAX_NAME} bytes");
+    if mover.is_empty() || mover.len() > MAX_NAME || host.len() > MAX_NAME {
+        let why = format!("a mover's name has 1 to {MAX_NAME} bytes, and its host's at most as many");
         return Err(Problem::bad_request(why, "give another by --name"));
     }
-    let mover = one_line(&mover);
-    Ok(Json(match app.fleet.claim(&token, &mover).await? {
+    let (mover, host) = (one_line(&mover), one_line(&host));
+    let claimer = Claimer { mover: &mover, host: &host, without: &without };
+    Ok(Json(match app.fleet.claim(&token, claimer).await? {
         Claimed::Lease(lease) => {
             ClaimAnswer::of(&lease, term_ms(), |all| app.fleet.grant(lease.job, all, &mover, 0))?
         }

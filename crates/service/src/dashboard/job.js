@@ -14,6 +14,17 @@ const ENDED = ["done", "failed", "cancelled"];
 
 const seconds = { format: (x) => duration(x * 1000), tick: (x) => duration(x * 1000), bases: [1, 2, 5, 10], min: 0 };
 
+// Who moves a job of many hosts, host by host.
+function moversCard(movers) {
+  const byHost = [...movers].sort((a, b) => a.host.localeCompare(b.host) || a.name.localeCompare(b.name));
+  const pooled = movers.some((mover) => mover.endpoint);
+  const heads = ["Mover", "Host", ...(pooled ? ["By way of"] : []), "Rate", "Streams", "Shards", "Files", "Moved", "Last heard"];
+  const rows = byHost.map((mover) => [mover.name, mover.host || null, ...(pooled ? [mover.endpoint] : []),
+    mover.leases ? rate(mover.throughput_bps) : null, mover.leases ? String(mover.streams) : null,
+    String(mover.shards), String(mover.files), bytes(mover.bytes), `${duration(mover.silent_ms)} ago`]);
+  return h("section", { class: "card" }, h("h2", null, "Movers"), table("Movers", heads, rows));
+}
+
 export function jobView({ root, words: [id], complain }) {
   const title = h("h1", null, `Job #${id}`);
   const state = h("span", null);
@@ -23,6 +34,7 @@ export function jobView({ root, words: [id], complain }) {
   const why = h("p", { class: "why", hidden: true });
   const facts = h("dl", { class: "facts" });
   const estimate = h("div", null);
+  const movers = h("div", null);
   const log = h("div", null);
   const failedList = h("ul", { class: "small" });
   const failed = h("section", { class: "card", hidden: true }, h("h2", null, "Files that did not arrive"), failedList);
@@ -56,7 +68,7 @@ export function jobView({ root, words: [id], complain }) {
   root.append(
     h("p", { class: "crumb" }, h("a", { href: "#/jobs" }, "← All jobs")),
     h("div", { class: "heading" }, h("div", { class: "line" }, title, state), h("div", { class: "actions" }, actions.map(({ button }) => button), alike)),
-    retried, route, progress.element, about, why, live, estimate, h("section", { class: "card" }, h("h2", null, "About"), facts), failed, log);
+    retried, route, progress.element, about, why, live, movers, estimate, h("section", { class: "card" }, h("h2", null, "About"), facts), failed, log);
 
   let stop = null;
   let shownEstimate = null;
@@ -64,6 +76,7 @@ export function jobView({ root, words: [id], complain }) {
   let scheduled = false;
   let asked = false;
   let heard = false;
+  let spread = null;
 
   function charts() {
     scheduled = false;
@@ -118,6 +131,8 @@ export function jobView({ root, words: [id], complain }) {
     show(why, Boolean(job.reason) && job.state !== "running");
     for (const { name, button } of actions) show(button, (job.actions ?? []).includes(name));
     show(alike, (job.actions ?? []).includes("retry"));
+    // What is told live of a job's state says nothing of its shards.
+    spread = job.spread ?? spread;
     const rows = [
       ["Kind", request.kind], ["Name", request.name],
       ["Priority", String(request.priority)], ["Optimized", request.optimization ? "yes" : "no"],
@@ -131,6 +146,7 @@ export function jobView({ root, words: [id], complain }) {
       ["Sent again", summary?.resent_bytes ? bytes(summary.resent_bytes) : null],
       ["Goodput", summary?.goodput_bps ? rate(summary.goodput_bps) : null],
       ["Streams", summary?.streams_mean ? `${Number(summary.streams_mean.toFixed(1))} on average` : null],
+      ["Shards", spread ? `${spread.ended_shards} of ${spread.shards}${spread.state === "listing" ? ", listing goes on" : ""}` : null],
       ["Rule", summary?.optimizer],
       ["Verified", summary && job.state === "done" && request.kind === "transfer" ? (summary.verified ? "yes, end to end" : "no") : null],
     ].filter(([, value]) => value);
@@ -142,6 +158,7 @@ export function jobView({ root, words: [id], complain }) {
       shownEstimate = JSON.stringify(summary.estimate);
       estimate.replaceChildren(estimateCard(summary.estimate));
     }
+    if (spread?.movers.length) movers.replaceChildren(moversCard(spread.movers));
     if (job.decisions?.length) {
       const base = job.submitted_ms;
       log.replaceChildren(h("section", { class: "card" }, h("h2", null, "Decisions"),

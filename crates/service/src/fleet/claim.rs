@@ -24,6 +24,9 @@ const MAX_NAMES: usize = 2 << 20;
 const FIRST_RATE: u64 = 8 << 20;
 const FIRST_S: u64 = 5;
 
+/// What stands for no endpoint.
+const NO_ENDPOINT: i64 = -1;
+
 /// Most leases that are ended in one go.
 const SWEPT: i64 = 100;
 
@@ -38,6 +41,26 @@ pub struct ShardLease {
     pub work: String,
     /// The shards, by their keys.
     pub shards: Vec<(u64, ShardContent)>,
+    /// The number of the pool's endpoint that it goes through, where there is a pool.
+    pub endpoint: Option<u16>,
+}
+
+/// Who asks for work.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Claimer<'a> {
+    /// What it calls itself.
+    pub mover: &'a str,
+    /// The host it runs on.
+    pub host: &'a str,
+    /// The numbers of endpoints that it leaves out for now, as they failed it.
+    pub without: &'a [u16],
+}
+
+impl<'a> Claimer<'a> {
+    /// One that calls itself so.
+    pub fn named(mover: &'a str) -> Self {
+        Self { mover, ..Self::default() }
+    }
 }
 
 /// What a mover that asks for work is told.
@@ -62,12 +85,12 @@ struct Found {
 }
 
 impl Fleet {
-    /// Gives `mover` some shards of the run that `token` opens.
-    pub async fn claim(&self, token: &MoverToken, mover: &str) -> FleetResult<Claimed> {
+    /// Gives `claimer` some shards of the run that `token` opens.
+    pub async fn claim(&self, token: &MoverToken, claimer: Claimer<'_>) -> FleetResult<Claimed> {
         let claimed = self
             .change("claim shards", || async {
                 let mut tx = self.database.begin().await?;
-                let done = self.claim_in(&mut tx, token, mover).await?;
+                let done = self.claim_in(&mut tx, token, claimer).await?;
                 settle(tx, done).await
             })
             .await?;
@@ -78,7 +101,7 @@ impl Fleet {
         &self,
         tx: &mut Transaction<'static, Any>,
         token: &MoverToken,
-        mover: &str,
+        Claimer { mover, host, without }: Claimer<'_>,
     ) -> Result<Option<Claimed>, sqlx::Error> {
         let Some(found) = self.found(tx, token).await? else { return Ok(None) };
         let Found { run, work, state, left, each } = found;
@@ -90,14 +113,22 @@ impl Fleet {
         if shards.is_empty() {
             return Ok(Some(Claimed::Wait));
         }
-        let lease = "INSERT INTO fleet_lease (run, mover, claimed_ms, until_ms) \
-                             VALUES ($1, $2, {now}, {now} + $3) RETURNING id";
+        let endpoint = self.endpoint(tx, run, without).await?;
+        let number = endpoint.map_or(NO_ENDPOINT, i64::from);
+        let lease = "INSERT INTO fleet_lease (run, mover, endpoint, claimed_ms, until_ms) \
+                     VALUES ($1, $2, $3, {now}, {now} + $4) RETURNING id";
         let lease: i64 = sqlx::query_scalar(self.text(lease))
             .bind(run)
             .bind(mover.to_owned())
+            .bind(number)
             .bind(milliseconds(TERM))
             .fetch_one(&mut **tx)
             .await?;
+        let heard = "INSERT INTO fleet_mover (run, name, heard_ms, host, endpoint) VALUES ($1, $2, {now}, $3, $4) \
+                     ON CONFLICT (run, name) DO UPDATE SET heard_ms = excluded.heard_ms, host = excluded.host, \
+                     endpoint = excluded.endpoint";
+        let query = sqlx::query(self.text(heard)).bind(run).bind(mover.to_owned());
+        changed(&mut *tx, query.bind(host.to_owned()).bind(number)).await?;
         let take =
             "UPDATE fleet_shard SET state = 1, lease = $1, tries = tries + 1 WHERE id = $2 AND state = 0";
         if let [(id, content)] = &mut shards[..]
@@ -109,7 +140,7 @@ impl Fleet {
             changed(&mut *tx, sqlx::query(take).bind(lease).bind(whole(*id))).await?;
         }
         let job = JobId::new(count(run)).ok_or(sqlx::Error::RowNotFound)?;
-        Ok(Some(Claimed::Lease(Box::new(ShardLease { token: count(lease), job, work, shards }))))
+        Ok(Some(Claimed::Lease(Box::new(ShardLease { token: count(lease), job, work, shards, endpoint }))))
     }
 
     async fn found(

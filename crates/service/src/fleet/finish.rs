@@ -55,11 +55,12 @@ impl Fleet {
         report: &Report,
     ) -> Result<Option<()>, sqlx::Error> {
         let over = "DELETE FROM fleet_lease WHERE id = $1 AND run = (SELECT job FROM fleet_run WHERE token = $2) \
-                    RETURNING run, mover, {now} - claimed_ms";
+                    RETURNING run, mover, {now} - claimed_ms, endpoint";
         let number = whole(lease);
         let query = sqlx::query(self.text(over)).bind(number).bind(token.hash());
         let Some(row) = query.fetch_optional(&mut **tx).await? else { return Ok(None) };
         let (run, mover, took_ms): (i64, String, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
+        let endpoint: i64 = row.try_get(3)?;
         let mut done = Done::default();
         for ending in &report.shards {
             if !self.end_shard(tx, run, number, ending, &mut done).await? {
@@ -69,7 +70,7 @@ impl Fleet {
         // What the report does not name waits again.
         let rest = "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE lease = $1";
         changed(&mut *tx, sqlx::query(rest).bind(number)).await?;
-        self.add_up(tx, run, (&mover, took_ms), &done).await?;
+        self.add_up(tx, (run, endpoint), (&mover, took_ms), &done).await?;
         self.end_if_done(tx, run).await?;
         Ok(Some(()))
     }
@@ -168,7 +169,7 @@ impl Fleet {
     async fn add_up(
         &self,
         tx: &mut Transaction<'static, Any>,
-        run: i64,
+        (run, endpoint): (i64, i64),
         (mover, took_ms): (&str, i64),
         done: &Done,
     ) -> Result<(), sqlx::Error> {
@@ -186,6 +187,10 @@ impl Fleet {
                    shards = fleet_mover.shards + excluded.shards, files = fleet_mover.files + excluded.files, \
                    bytes = fleet_mover.bytes + excluded.bytes";
         let query = sqlx::query(self.text(add)).bind(run).bind(mover.to_owned()).bind(rate);
-        changed(&mut *tx, query.bind(shards).bind(files).bind(bytes)).await.map(drop)
+        changed(&mut *tx, query.bind(shards).bind(files).bind(bytes)).await?;
+        if rate > 0 && endpoint >= 0 {
+            self.endpoint_brought(tx, (run, endpoint), rate).await?;
+        }
+        Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use sqlx::{Any, AssertSqlSafe, Transaction};
 
 use super::packing::ShardContent;
+use super::pool::PoolEndpoint;
 use super::{Fleet, FleetError, FleetResult, MoverToken, changed, settle, whole};
 use crate::job::JobId;
 
@@ -18,6 +19,17 @@ const SILENCE_MS: i64 = 10 * 60_000;
 impl Fleet {
     /// Begins the run of `job`; `work` is what its movers are told.
     pub async fn begin(&self, job: JobId, token: &MoverToken, work: &str) -> FleetResult<()> {
+        self.begin_by(job, token, work, &[]).await
+    }
+
+    /// The same for one whose leases go through the endpoints of a pool.
+    pub async fn begin_by(
+        &self,
+        job: JobId,
+        token: &MoverToken,
+        work: &str,
+        endpoints: &[PoolEndpoint],
+    ) -> FleetResult<()> {
         let begin = "INSERT INTO fleet_run (job, token, work, state, heard_ms) VALUES ($1, $2, $3, 'listing', {now}) \
                      ON CONFLICT (job) DO NOTHING";
         let begun = self
@@ -28,6 +40,9 @@ impl Fleet {
                     .bind(token.hash())
                     .bind(work.to_owned());
                 let done = changed(&mut tx, query).await?;
+                if done == 1 {
+                    self.add_endpoints(&mut tx, whole(job.get()), endpoints).await?;
+                }
                 settle(tx, Some(done)).await
             })
             .await?;
@@ -152,6 +167,7 @@ impl Fleet {
                     "DELETE FROM fleet_lease WHERE run = $1",
                     "DELETE FROM fleet_mover WHERE run = $1",
                     "DELETE FROM fleet_failure WHERE run = $1",
+                    "DELETE FROM fleet_endpoint WHERE run = $1",
                     "DELETE FROM fleet_run WHERE job = $1",
                 ] {
                     changed(&mut tx, sqlx::query(statement).bind(run)).await?;

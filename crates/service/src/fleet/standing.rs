@@ -46,6 +46,11 @@ impl Standing {
 pub struct MoverStanding {
     /// What it calls itself.
     pub name: String,
+    /// The host it runs on, as far as it said.
+    pub host: String,
+    /// The endpoint of the pool that its last lease went through, where there is a pool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<String>,
     /// Since when it has not been heard, in ms.
     pub silent_ms: u64,
     /// Leases that it holds.
@@ -62,15 +67,54 @@ pub struct MoverStanding {
     pub bytes: u64,
 }
 
+/// What the movers of one host do together, in all runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HostStanding {
+    /// The host, as its movers told it.
+    pub host: String,
+    /// Movers that hold a lease.
+    pub movers: u64,
+    /// Their network streams.
+    pub streams: u64,
+    /// What these bring.
+    pub throughput_bps: u64,
+    /// Since when one of them has not been heard, at most, in ms.
+    pub silent_ms: u64,
+}
+
 impl Fleet {
+    /// What the first `most` hosts do, by name.
+    pub async fn hosts(&self, most: u32) -> FleetResult<Vec<HostStanding>> {
+        let hosts = "SELECT m.host, count(*), CAST(sum(m.streams) AS BIGINT), CAST(sum(m.throughput_bps) AS BIGINT), \
+                     max({now} - m.heard_ms) FROM fleet_lease l JOIN fleet_mover m ON m.run = l.run AND m.name = l.mover \
+                     GROUP BY m.host ORDER BY m.host LIMIT $1";
+        let asked = async {
+            let rows = sqlx::query(self.text(hosts)).bind(i64::from(most)).fetch_all(self.database.reads());
+            let read = rows.await?;
+            let read = read.iter().map(|row| {
+                let number = |column: usize| row.try_get::<i64, _>(column).map(count);
+                Ok(HostStanding {
+                    host: row.try_get(0)?,
+                    movers: number(1)?,
+                    streams: number(2)?,
+                    throughput_bps: number(3)?,
+                    silent_ms: number(4)?,
+                })
+            });
+            read.collect::<Result<Vec<_>, sqlx::Error>>()
+        };
+        Ok(self.database.patiently("look at hosts", asked).await?)
+    }
+
     /// How the run of `job` stands.
     pub async fn standing(&self, job: JobId) -> FleetResult<Standing> {
         let run = whole(job.get());
         let all = "SELECT state, shards, ended_shards, files, bytes, done_files, done_bytes, failed_files, \
                    (SELECT CAST(coalesce(sum(fleet_lease.bytes), 0) AS BIGINT) FROM fleet_lease WHERE run = job) FROM fleet_run WHERE job = $1";
         let movers = "SELECT name, {now} - heard_ms, (SELECT count(*) FROM fleet_lease \
-                      WHERE fleet_lease.run = fleet_mover.run AND mover = name), streams, throughput_bps, shards, files, bytes \
-                      FROM fleet_mover WHERE run = $1 ORDER BY name";
+                      WHERE fleet_lease.run = fleet_mover.run AND mover = name), streams, throughput_bps, shards, files, bytes, host, \
+                      (SELECT e.name FROM fleet_endpoint e WHERE e.run = fleet_mover.run AND e.number = fleet_mover.endpoint) \
+                      FROM fleet_mover WHERE run = $1 ORDER BY fleet_mover.name";
         let standing = async {
             let reads = self.database.reads();
             let Some(row) = sqlx::query(all).bind(run).fetch_optional(reads).await? else { return Ok(None) };
@@ -98,6 +142,8 @@ impl Fleet {
                     shards: number(5)?,
                     files: number(6)?,
                     bytes: number(7)?,
+                    host: row.try_get(8)?,
+                    endpoint: row.try_get(9)?,
                 });
             }
             Ok(Some(standing))

@@ -1,9 +1,11 @@
 //! What is said of fleets over HTTP, by whoever lists, by movers, and by the service.
 
+use std::borrow::Cow;
+
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 
-use super::{Ending, FleetError, FleetResult, ShardContent, ShardLease};
+use super::{Ending, FleetError, FleetResult, PoolEndpoint, ShardContent, ShardLease};
 use crate::job::JobId;
 
 /// What is to be moved by many.
@@ -20,6 +22,67 @@ pub struct SpreadRequest {
     /// Network streams of all movers together, if there is a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u16>,
+    /// The pool that addresses of the form `NAME:/path` mean.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolWords>,
+}
+
+/// Endpoints that serve one tree.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PoolWords {
+    /// What it is called in addresses.
+    pub name: String,
+    /// Its endpoints.
+    pub endpoints: Vec<EndpointWords>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointWords {
+    /// What people call it.
+    pub name: String,
+    /// Where the tree is there; it may hold a ticket.
+    pub address: String,
+    /// Its part of the leases beside the others'.
+    pub weight: u32,
+}
+
+impl PoolWords {
+    /// The path in the pool that `address` means, if it means one.
+    pub fn path<'a>(&self, address: &'a str) -> Option<&'a str> {
+        let path = address.strip_prefix(&self.name[..])?.strip_prefix(':')?;
+        Some(path.strip_prefix('/').unwrap_or(path))
+    }
+
+    /// What is kept of its endpoints to give out leases.
+    pub fn kept(&self) -> Vec<PoolEndpoint> {
+        let kept = |words: &EndpointWords| PoolEndpoint { name: words.name.clone(), weight: words.weight };
+        self.endpoints.iter().map(kept).collect()
+    }
+}
+
+impl SpreadRequest {
+    /// Whether what arrives is verified by several who do not tell one another: endpoints of a pool, or movers that write
+    /// into a file system themselves.
+    pub fn is_verified_apart(&self) -> bool {
+        let to_pool = self.pool.as_ref().is_some_and(|pool| pool.path(&self.destination).is_some());
+        to_pool || self.destination.starts_with('/')
+    }
+
+    /// One of its addresses as it is by way of the pool's endpoint of that number; one that means no pool as it is.
+    pub fn by_way_of<'a>(&self, address: &'a str, endpoint: u16) -> FleetResult<Cow<'a, str>> {
+        let in_pool = self.pool.as_ref().and_then(|pool| Some((pool, pool.path(address)?)));
+        let Some((pool, path)) = in_pool else { return Ok(Cow::Borrowed(address)) };
+        match pool.endpoints.get(usize::from(endpoint)) {
+            Some(words) => Ok(format!("{}/{path}", words.address.trim_end_matches('/')).into()),
+            None => {
+                let why = format!("the pool {} has no endpoint of number {endpoint}", pool.name);
+                Err(FleetError::Refused(why))
+            }
+        }
+    }
 }
 
 /// A run that has begun.
@@ -84,6 +147,12 @@ pub struct ClaimRequest {
     pub mover: String,
     /// Its version, which is that of the service.
     pub version: String,
+    /// The host it runs on.
+    #[serde(default)]
+    pub host: String,
+    /// The numbers of the pool's endpoints that it leaves out for now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub without: Vec<u16>,
 }
 
 /// What it is told.
@@ -103,6 +172,9 @@ pub enum ClaimAnswer {
         /// No more network streams than these, for now.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         streams: Option<u16>,
+        /// By way of the pool's endpoint of that number.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        endpoint: Option<u16>,
     },
     /// Ask again later.
     Wait,
@@ -117,7 +189,7 @@ impl ClaimAnswer {
             serde_json::from_str(&lease.work).map_err(|error| FleetError::Refused(error.to_string()))?;
         let streams = work.streams.map(grant);
         let shards = lease.shards.iter().map(|(id, content)| ShardWords::of(*id, content)).collect();
-        Ok(Self::Lease { lease: lease.token, term_ms, work, shards, streams })
+        Ok(Self::Lease { lease: lease.token, term_ms, work, shards, streams, endpoint: lease.endpoint })
     }
 }
 

@@ -373,6 +373,8 @@ impl Request {
     pub fn pair_by(&self, names: &Names) -> Result<Pair, String> {
         let site = |address: &str| match address::accession(address) {
             Some(_) => Ok(Site::archive(self.option("--source"))),
+            // A pool has its name where it was spread from, and its endpoints are in what movers are told.
+            None if self.kind == JobKind::Spread => Site::of(address).map_err(|error| error.to_string()),
             None => Site::of(&names.resolve(address)?).map_err(|error| error.to_string()),
         };
         let (first, others) = self.sources.split_first().ok_or("it has no source")?;

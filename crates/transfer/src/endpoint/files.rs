@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::quota::Share;
 use crate::store::browse::{self, OpenFile};
 use crate::store::edit;
+use crate::store::mark;
 use crate::store::named::Scope;
 use crate::sys::clock::Instant;
 use crate::sys::random;
@@ -126,7 +127,14 @@ impl Serving<'_> {
                 may_read(claims)?;
                 may_use(claims, path)
             }
-            R::Write { path, .. } | R::MakeDirectory { path, .. } => {
+            R::FindMark { path, .. } => {
+                may_write(self.endpoint, claims).or_else(|_| may_read(claims))?;
+                may_use(claims, path)
+            }
+            R::Write { path, .. }
+            | R::MakeDirectory { path, .. }
+            | R::Mark { path, .. }
+            | R::RemoveMark { path, .. } => {
                 may_write(self.endpoint, claims)?;
                 may_use(claims, path)
             }
@@ -176,6 +184,13 @@ impl Serving<'_> {
             R::Remove { path } => edit::remove(scope, trimmed(path))?,
             R::RemoveDirectory { path } => edit::remove_directory(scope, trimmed(path))?,
             R::MakeDirectory { path, parents } => edit::make_directory(scope, trimmed(path), *parents)?,
+            R::Mark { path, mark } => mark::put(scope, trimmed(path), mark)?,
+            R::RemoveMark { path, mark } => mark::remove(scope, trimmed(path), mark)?,
+            R::FindMark { path, mark } => {
+                mark::find(scope, trimmed(path), mark)?;
+                self.reply(number, FileReply::Done);
+                return Ok(());
+            }
         }
         self.sum.changes += 1;
         self.reply(number, FileReply::Done);

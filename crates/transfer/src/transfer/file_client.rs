@@ -11,6 +11,7 @@ use crate::hash::Digest;
 use crate::manifest::Fingerprint;
 use crate::path::RelPath;
 use crate::quota::{Quota, Share, remember};
+use crate::spec::TransferId;
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
 use crate::transfer::Interrupt;
@@ -297,6 +298,30 @@ impl FileClient {
     /// Writes a small file, of at most [`MAX_CONTENT`] bytes.
     pub fn write(&self, path: &[u8], content: Vec<u8>, interrupt: &Interrupt) -> Result<()> {
         let change = FileRequest::Write { path: path.to_vec(), content: Content(content) };
+        self.change_one(change, interrupt)
+    }
+
+    /// Leaves `mark` in the directory `path`.
+    pub fn mark(&self, path: &[u8], mark: TransferId, interrupt: &Interrupt) -> Result<()> {
+        self.change_one(FileRequest::Mark { path: path.to_vec(), mark }, interrupt)
+    }
+
+    /// Whether `mark` is in the directory `path`.
+    pub fn has_mark(&self, path: &[u8], mark: TransferId, interrupt: &Interrupt) -> Result<bool> {
+        match self.one(&FileRequest::FindMark { path: path.to_vec(), mark }, interrupt) {
+            Ok(FileReply::Done) => Ok(true),
+            Ok(_) => Err(unasked()),
+            Err(error) if error.kind == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes `mark` from the directory `path`.
+    pub fn remove_mark(&self, path: &[u8], mark: TransferId, interrupt: &Interrupt) -> Result<()> {
+        self.change_one(FileRequest::RemoveMark { path: path.to_vec(), mark }, interrupt)
+    }
+
+    fn change_one(&self, change: FileRequest, interrupt: &Interrupt) -> Result<()> {
         self.change(vec![change], interrupt)?.pop().unwrap_or_else(|| Err(unasked()))
     }
 

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::hash::Digest;
 use crate::manifest::{Fingerprint, Timestamp};
 use crate::path::RelPath;
+use crate::spec::TransferId;
 
 /// Most bytes of one range, and of a file that is written by one request.
 pub const MAX_CONTENT: usize = 1 << 20;
@@ -91,6 +92,27 @@ pub enum FileRequest {
         path: Vec<u8>,
         /// Whether missing ones above are made, and one that is there will do.
         parents: bool,
+    },
+    /// Leave a mark in a directory that nothing else is called, to be looked for by way of another endpoint.
+    Mark {
+        /// In which directory.
+        path: Vec<u8>,
+        /// What tells it from others.
+        mark: TransferId,
+    },
+    /// Is that mark in the directory?
+    FindMark {
+        /// In which.
+        path: Vec<u8>,
+        /// Which mark.
+        mark: TransferId,
+    },
+    /// Remove a mark.
+    RemoveMark {
+        /// From which directory.
+        path: Vec<u8>,
+        /// Which.
+        mark: TransferId,
     },
 }
 

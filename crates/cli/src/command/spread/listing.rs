@@ -15,6 +15,7 @@ use tidegate_transfer::selection::Selection;
 use tidegate_transfer::terms::{Purpose, Terms};
 use tidegate_transfer::transfer::Interrupt;
 
+use crate::pools;
 use crate::service::Service;
 use crate::service::leases::of;
 use crate::shard::{CopyOptions, kind_name, placed_beneath};
@@ -60,7 +61,7 @@ impl ShardListing<'_> {
     ) -> anyhow::Result<ListedSources> {
         let mut found = ListedSources::default();
         for (number, source) in request.sources.iter().enumerate() {
-            if self.source(number, (source, &request.destination), options, selection)? {
+            if self.source(number, (source, request), options, selection)? {
                 found.trees.insert(number);
             }
         }
@@ -81,7 +82,7 @@ impl ShardListing<'_> {
     fn source(
         &self,
         number: usize,
-        (source, destination): (&str, &str),
+        (source, request): (&str, &SpreadRequest),
         options: &CopyOptions,
         selection: &Selection,
     ) -> anyhow::Result<bool> {
@@ -92,18 +93,23 @@ impl ShardListing<'_> {
             full: Vec::new(),
             sent: Instant::now(),
         }));
-        let terms = Terms { purpose: Purpose::Plan, ..options.terms() };
-        let hearing = Arc::clone(&packing);
-        let listener = PlanListener::new(move |planned| {
-            let mut packing = hearing.lock().expect("not poisoned");
-            planned.iter().for_each(|planned| packing.hear(planned));
-        });
-        let (_ends, mut work) =
-            options.work((source, destination), terms, self.interrupt.clone(), |setup| {
-                setup.selection = selection.clone();
-                setup.plan = Some(listener);
-            })?;
-        let mut transfer = (work.begin)()?.transfer;
+        let (_ends, _work, mut transfer) = pools::by_way_of_any(request, |endpoint| {
+            let source = request.by_way_of(source, endpoint)?;
+            let destination = request.by_way_of(&request.destination, endpoint)?;
+            let terms = Terms { purpose: Purpose::Plan, ..options.terms() };
+            let hearing = Arc::clone(&packing);
+            let listener = PlanListener::new(move |planned| {
+                let mut packing = hearing.lock().expect("not poisoned");
+                planned.iter().for_each(|planned| packing.hear(planned));
+            });
+            let (ends, mut work) =
+                options.work((&source, &destination), terms, self.interrupt.clone(), |setup| {
+                    setup.selection = selection.clone();
+                    setup.plan = Some(listener);
+                })?;
+            let transfer = (work.begin)()?.transfer;
+            Ok((ends, work, transfer))
+        })?;
         let told = |all: bool| {
             let mut packing = packing.lock().expect("not poisoned");
             if all {
