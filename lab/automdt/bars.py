@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from lab.automdt import cases
 from lab.automdt.paper import FIGURE_3, FIGURE_5, LEAST_S, TABLE_I
-from lab.grid.figures import Found, Run, medians, ratio
+from lab.grid.figures import Found, Run, medians, ratio, runs
 from lab.ground.stats import counted
-from lab.pages.parts import Bar
+from lab.pages.parts import Bar, at_least
 from lab.pages.published import REACHED, Published
 from lab.runs import epochs
 from lab.runs.epochs import Epoch
@@ -20,10 +20,6 @@ STEADY_S = 30.0
 WITHIN_S, DEVIATION, ASTRAY, OF_AGENTS = 5.0, 1.0, 0.25, 0.98
 # The paper's row, and the mover here that stands for it.
 STANDS_FOR = {"Globus": cases.GLOBUS.name, "Marlin": cases.ROOMY.name, "AutoMDT": cases.AUTOMDT.name}
-
-
-def runs(found: Found, case: str, mover: str) -> list[Run]:
-    return found.get(case, {}).get(mover, [])
 
 
 def steady(run: Run) -> list[Epoch]:
@@ -62,9 +58,7 @@ def path_bars(found: Found, path: str) -> list[Bar]:
         made.append(Bar(f"{what}, workers from the best, the most of a stage", f"≤ {100 * ASTRAY:.0f} %",
                         counted([100 * share for share in strays]) + " %", max(strays) <= ASTRAY, len(strays)))
     for other, least in [*((rule.name, 1.0) for rule in PUBLISHED), *((rule.name, OF_AGENTS) for rule in AGENTS)]:
-        beside = ratio(there, runs(found, path, other))
-        if beside is not None:
-            made.append(Bar(f"{what} ÷ {other}", f"≥ {least:g}", str(beside), beside.median >= least, beside.count))
+        made += at_least(f"{what} ÷ {other}", ratio(there, runs(found, path, other)), least)
     return made
 
 

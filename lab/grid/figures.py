@@ -87,6 +87,11 @@ def found_of(records: Mapping[str, Iterable[Record]]) -> Found:
     return {link: there for shard, those in records.items() for link, there in found_in(those, shard).items()}
 
 
+def runs(found: Found, link: str, mover: str) -> list[Run]:
+    """None where it was not measured."""
+    return found.get(link, {}).get(mover, [])
+
+
 def numbered(there: Mapping[str, list[Run]], prefix: str = FIXED) -> dict[int, list[Run]]:
     """Those movers whose names are a prefix and a number, as those of fixed streams are."""
     return {int(mover.removeprefix(prefix)): runs for mover, runs in there.items() if mover.startswith(prefix)}
@@ -101,10 +106,10 @@ def median_time(runs: Sequence[Run], bps: float) -> float | None:
     return stats.median_time(run.time_to(bps) for run in runs)
 
 
-def ratio(ours: Sequence[Run], theirs: Sequence[Run]) -> Ratio | None:
+def ratio(ours: Sequence[Run], theirs: Sequence[Run], value: Callable[[Run], float] = lambda run: run.bps) -> Ratio | None:
     """Pairs of the same repeat."""
-    by_repeat = {run.record.repeat: run.bps for run in theirs}
-    pairs = [(run.bps, by_repeat[run.record.repeat]) for run in ours if run.record.repeat in by_repeat]
+    by_repeat = {run.record.repeat: value(run) for run in theirs}
+    pairs = [(value(run), by_repeat[run.record.repeat]) for run in ours if run.record.repeat in by_repeat]
     return paired([a for a, _ in pairs], [b for _, b in pairs])
 
 

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.grid.figures import Found, Run, medians, ratio
+from lab.grid.figures import Found, Run, medians, ratio, runs
 from lab.ground.stats import Ratio
 from lab.ldm import cases, paper
 from lab.pages.parts import Bar
@@ -24,10 +24,6 @@ def mover(row: str, dataset: str) -> str:
     """Globus is told the table's numbers, which differ from set to set."""
     name = STANDS_FOR[row]
     return cases.globus(dataset)[0].name if name is None else name
-
-
-def runs(found: Found, dataset: str, name: str) -> list[Run]:
-    return found.get(dataset, {}).get(name, [])
 
 
 def late_bps(run: Run) -> float:
