@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.ground import stats
-from lab.ground.results import Record
+from lab.ground.results import Record, by_cell, latest
 from lab.ground.stats import Ratio, paired
 from lab.runs.epochs import Epoch, epochs
 from lab.runs.sampler import Sample, arrived
@@ -75,11 +75,8 @@ class Run:
 
 def found_in(records: Iterable[Record], shard: str) -> Found:
     """One that was measured again replaces the earlier."""
-    found: Found = {}
-    for record in sorted({r.key: r for r in records}.values(), key=lambda r: r.repeat):
-        if record.ok and record.scenario == shard:
-            found.setdefault(record.set, {}).setdefault(record.contender, []).append(Run(record))
-    return found
+    good = (record for record in latest(records) if record.ok and record.scenario == shard)
+    return {link: {mover: [*map(Run, those)] for mover, those in there.items()} for link, there in by_cell(good).items()}
 
 
 def found_of(records: Mapping[str, Iterable[Record]]) -> Found:
