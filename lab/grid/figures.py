@@ -84,7 +84,7 @@ def found_of(records: Mapping[str, Iterable[Record]]) -> Found:
     return {link: there for shard, those in records.items() for link, there in found_in(those, shard).items()}
 
 
-def runs(found: Found, link: str, mover: str) -> list[Run]:
+def runs_of(found: Found, link: str, mover: str) -> list[Run]:
     """None where it was not measured."""
     return found.get(link, {}).get(mover, [])
 
