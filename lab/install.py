@@ -63,14 +63,15 @@ def last_line(text: str) -> str:
 
 
 def everything() -> int:
-    """All rivals of all pages. A tool that this system does not have costs its own columns only."""
+    """All rivals of all pages, and what the site of many hosts runs. A tool that this system does not have costs its own columns only."""
+    from lab.fleet.slurm import PACKAGES as SITE_PACKAGES
     from lab.get import archive, rotation
     from lab.get.cases import CASES
     from lab.rivals import contenders
     from lab.links.delayed import PACKAGES as PATH_PACKAGES
     from lab.runs.setting import OPEN
 
-    wanted = {*GROUND, *CAP_PACKAGES, *PATH_PACKAGES}
+    wanted = {*GROUND, *CAP_PACKAGES, *PATH_PACKAGES, *SITE_PACKAGES, "postgresql"}
     downloaders = [contender for case in CASES.values() for contender in rotation.contenders(case)]
     wanted |= {package for contender in (*contenders(OPEN), *downloaders) for package in contender.packages}
     for package in sorted(wanted):

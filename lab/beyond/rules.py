@@ -19,18 +19,19 @@ def learned(recipe: str) -> Rule:
 
 
 AUTO = plain(DEFAULT)
+BACKGROUND = Rule("auto, background", DEFAULT, ("--share", "background"))
 CLIMBING = tuple(map(plain, ("aimd", "fts3", "falcon", "gradient", "bayesian")))
 COORDINATED = tuple(map(plain, ("marlin", "universal")))
 LEARNED = tuple(map(learned, ("ldm", "discrete_rl")))
 # Its recipe needs all three stages, and memory to memory there is but one.
 AUTOMDT = learned("automdt")
-ALL = (AUTO, *CLIMBING, *COORDINATED, *LEARNED)
-FEWER = (AUTO, *CLIMBING)
+ALL = (AUTO, BACKGROUND, *CLIMBING, *COORDINATED, *LEARNED)
+FEWER = (AUTO, BACKGROUND, *CLIMBING)
 # One of each kind of link sees all of them.
 SEES_ALL = ("rtt-20", "loss-1-in-1000", "cross-traffic", "slow-reader", "slow-writer")
 CHANGING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "universal")))
 SHARING = (AUTO, *map(plain, ("aimd", "gradient", "universal")))
-HARMING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "falcon")), *map(fixed, (1, 10)))
+HARMING = (AUTO, BACKGROUND, *map(plain, ("aimd", "fts3", "gradient", "falcon")), *map(fixed, (1, 10)))
 
 
 def rules_for(link: str) -> tuple[Rule, ...]:

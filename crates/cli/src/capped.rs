@@ -72,6 +72,10 @@ impl Environment for Capped {
         self.transfer.short_epochs(short);
     }
 
+    fn yields(&mut self, yields: bool) {
+        self.transfer.yields(yields);
+    }
+
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
         self.transfer.step(setpoint)
     }

@@ -24,7 +24,8 @@ pub struct MirrorArgs {
     /// Remove no more than N files and directories, which also allows to empty the destination or to remove over half
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     max_delete: Option<u64>,
-    /// Move files to DIR with their paths in place of removing them; relative to DST, on the same file system
+    /// Move files to DIR with their paths in place of removing them, and keep there what is replaced; relative to DST, on the
+    /// same file system
     #[arg(long, value_name = "DIR")]
     backup_dir: Option<OsString>,
     /// Remove each file at the source once its copy is durable and both were hashed and are the same

@@ -30,6 +30,10 @@ impl<E: Environment> Environment for Recalled<E> {
         self.path.short_epochs(short);
     }
 
+    fn yields(&mut self, yields: bool) {
+        self.path.yields(yields);
+    }
+
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, E::Error> {
         self.path.step(setpoint)
     }

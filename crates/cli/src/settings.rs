@@ -89,8 +89,8 @@ pub struct ControlArgs {
     /// began with
     #[arg(long, value_name = "FILE")]
     pub save_policy: Option<PathBuf>,
-    /// How hard the rule auto pushes beside the traffic of others: background (one stream, which gives
-    /// way), fair (no more than the streams get that would fill the path alone), full (as many streams
+    /// How hard the rule auto pushes beside the traffic of others: background (one stream, which has
+    /// what others leave), fair (no more than the streams get that would fill the path alone), full (as many streams
     /// as still bring something) [default: fair]
     #[arg(long, value_name = "NAME")]
     pub share: Option<Share>,

@@ -186,6 +186,7 @@ pub fn run<E: Environment + ?Sized>(
     watch(None, &next);
     loop {
         environment.short_epochs(next.short_epochs);
+        environment.yields(next.yields);
         let Some(seen) = environment.step(next.setpoint)? else { return Ok(()) };
         let bounds = environment.bounds();
         next = optimizer.propose(&seen, bounds);

@@ -35,6 +35,10 @@ pub trait Environment {
     /// Whether the next epoch may be a short one; a hint, for those who can measure in less time.
     fn short_epochs(&mut self, _short: bool) {}
 
+    /// Whether the streams are to yield to whatever else is on the path (less than best effort, RFC 6297); a hint, for
+    /// those who can.
+    fn yields(&mut self, _yields: bool) {}
+
     /// Applies `setpoint` for one epoch and tells what it showed; `None` once everything is moved.
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, Self::Error>;
 }

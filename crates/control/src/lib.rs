@@ -20,6 +20,7 @@
 //! | begin where the last run over a path ended | [`remember::remember`], [`PathMemory`] in [`Host`] |
 //! | score a throughput | [`Utility`] |
 //! | say how hard to push beside others | [`Share`] |
+//! | yield to them by the delay of packets | [`BackgroundRate`] |
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
@@ -34,6 +35,9 @@ pub mod units;
 
 // How far it is.
 pub mod arrival;
+
+// What others leave.
+pub mod background;
 
 // What is seen, what it is worth.
 pub mod observation;
@@ -79,6 +83,7 @@ pub mod remember;
 pub mod calibration;
 
 pub use arrival::{Arrival, Meter};
+pub use background::{BackgroundRate, PathDelay};
 pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use control_loop::{Epoch, EpochStreams, run};
 pub use environment::{Environment, Host};

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 use crate::units::{BitRate, ByteCount};
 
+/// A stage whose workers waited for more than this share of the time did nothing because there was nothing to do.
+const IDLE: f64 = 0.5;
+
 /// What is left to move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remaining {
@@ -103,16 +106,23 @@ pub struct Observation {
 }
 
 impl Observation {
-    /// End-to-end throughput: what the slowest stage moved.
+    /// End-to-end throughput: what the slowest stage moved. One that moved nothing as its workers waited is not the slowest:
+    /// beside a slow path it works in bursts, of a block that is filled or emptied every few epochs.
     pub fn goodput(&self) -> BitRate {
-        let PerStage { read, network, write } = self.throughput;
-        read.min(network).min(write)
+        self.slowest(|_| true)
     }
 
-    /// What the slowest of the stages moved that may have more or fewer workers; nothing where none may.
+    /// The same of the stages that may have more or fewer workers; nothing where none may.
     pub fn free_goodput(&self, bounds: PerStage<Bounds>) -> BitRate {
-        let free = Stage::ALL.into_iter().filter(|&stage| !bounds[stage].is_fixed());
-        free.map(|stage| self.throughput[stage]).min().unwrap_or_default()
+        self.slowest(|stage| !bounds[stage].is_fixed())
+    }
+
+    fn slowest(&self, counts: impl Fn(Stage) -> bool) -> BitRate {
+        let waits = |stage: Stage| {
+            self.throughput[stage] == BitRate::ZERO && self.waited[stage].is_some_and(|waited| waited > IDLE)
+        };
+        let stages = Stage::ALL.into_iter().filter(|&stage| counts(stage) && !waits(stage));
+        stages.map(|stage| self.throughput[stage]).min().unwrap_or_default()
     }
 
     /// The stages that run on a host without processor time to spare; the network's workers are on both.
@@ -122,5 +132,36 @@ impl Observation {
         };
         let (sender, receiver) = (spent(self.cpu.sender), spent(self.cpu.receiver));
         PerStage::new(sender, sender || receiver, receiver)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seen(read: (u64, Option<f64>), write: (u64, Option<f64>)) -> Observation {
+        Observation {
+            throughput: PerStage::new(BitRate::mbps(read.0), BitRate::mbps(9), BitRate::mbps(write.0)),
+            waited: PerStage::new(read.1, Some(0.0), write.1),
+            ..Observation::default()
+        }
+    }
+
+    #[test]
+    fn who_had_nothing_to_do_is_not_the_slowest() {
+        for (read, write, wanted) in [
+            ((0, Some(1.0)), (0, Some(0.9)), 9),
+            ((0, Some(1.0)), (4, Some(0.9)), 4),
+            ((30, Some(0.9)), (0, Some(1.0)), 9),
+            // It could have moved something, or nobody knows.
+            ((0, Some(0.1)), (9, Some(0.0)), 0),
+            ((0, None), (9, None), 0),
+        ] {
+            assert_eq!(seen(read, write).goodput(), BitRate::mbps(wanted), "{read:?}, {write:?}");
+        }
+        let waits = seen((0, Some(1.0)), (0, Some(1.0)));
+        let bounds = PerStage { network: Bounds::fixed(1), ..PerStage::all(Bounds::new(1, 4)) };
+        assert_eq!(waits.free_goodput(bounds), BitRate::ZERO, "of the others none moved anything");
+        assert_eq!(waits.free_goodput(PerStage::all(Bounds::new(1, 4))), BitRate::mbps(9));
     }
 }

@@ -50,6 +50,8 @@ pub struct Proposal {
     pub reason: Option<&'static str>,
     /// Whether the next epoch is a step on the way up, for which a short measurement is good enough.
     pub short_epochs: bool,
+    /// Whether the streams are to yield to whatever else is on the path.
+    pub yields: bool,
 }
 
 impl From<Concurrency> for Proposal {

@@ -119,7 +119,7 @@ impl PathEstimator {
         let (curve, doubts) = (&mut self.curves[stage], &mut self.doubts[stage]);
         let seconds = interval.as_secs_f64();
         curve.forget((HAZARD * seconds).min(1.0), DRIFT * seconds);
-        let recovers = stage == Stage::Network && self.recovery.is_under_way();
+        let recovers = stage == Stage::Network && self.recovery.grows();
         let waits = stage == Stage::Network && busy < 1.0 - STARVED;
         if recovers || waits || busy < IDLE {
             // Who waits could move more, between that and all that the law of utilisation has: the middle of both at least.

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Share {
-    /// Yields to others: one stream, whatever more would bring.
+    /// Yields to others: one stream, whatever more would bring, which is paced by the delay of its packets where Tidegate
+    /// sends ([`BackgroundRate`](crate::background::BackgroundRate)).
     Background,
     /// Takes no more beside others than the streams get that would fill the path alone.
     #[default]

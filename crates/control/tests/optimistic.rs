@@ -67,6 +67,28 @@ fn in_the_background_there_is_one_stream_from_the_start() {
     }
 }
 
+/// 100 kbit/s a stream, up to 1.6 Mbit/s: readers and writers move a block every sixteen seconds, and wait otherwise.
+#[test]
+fn a_path_so_slow_that_its_disks_work_in_bursts_is_filled() {
+    let (bounds, mut rule) = (PerStage::all(Bounds::new(1, 32)), rule(Share::Fair));
+    let mut now = rule.start(bounds, &Host::default()).setpoint;
+    for second in 1..=12 {
+        let burst = if second % 16 == 0 { BitRate::mbps(8) } else { BitRate::ZERO };
+        let network = BitRate((100_000 * u64::from(now.network)).min(1_600_000));
+        let seen = Observation {
+            at: Duration::from_secs(second),
+            interval: Duration::from_secs(1),
+            concurrency: now,
+            throughput: PerStage::new(burst, network, burst),
+            standard_error: PerStage::new(1.0, 0.05, 1.0),
+            waited: PerStage::new(Some(0.99), Some(0.0), Some(0.99)),
+            ..Observation::default()
+        };
+        now = rule.propose(&seen, bounds).setpoint;
+    }
+    assert!(now.network >= 15, "{now:?}");
+}
+
 fn bounds(rng: &mut Rng) -> PerStage<Bounds> {
     PerStage::from_fn(|_| {
         let min = rng.integer(1, 20);

@@ -20,7 +20,7 @@ use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{DETAIL_SINCE, Message};
+use crate::wire::message::{DETAIL_SINCE, Message, YIELD_SINCE};
 use crate::wire::session::{Inbox, Outbox};
 
 /// How often the receiver confirms what it took.
@@ -36,6 +36,16 @@ const TALK_RATE: BitRate = BitRate::mbps(8);
 
 /// What a message takes besides its text, with the answer to it.
 const TALK_EACH: usize = 256;
+
+/// Tells the sender at the other end whether its streams are to yield; one that is too old to know how has one stream, and
+/// that is all.
+pub fn tell_to_yield(outbox: &Outbox, version: u16, yields: bool) {
+    if version >= YIELD_SINCE {
+        outbox.send(&Message::Yield(yields));
+    } else if yields {
+        tracing::warn!("the sending end is too old to yield to others: it takes the share of one stream");
+    }
+}
 
 /// One end of a transfer.
 #[derive(Debug)]
@@ -152,7 +162,11 @@ impl Talk {
     /// Waits before `message` is acted on if it is one too many.
     fn pace(&mut self, message: &Message) {
         let bytes = match message {
-            Message::Setpoint(_) | Message::Poll(_) | Message::Report(..) | Message::Detail(_) => TALK_EACH,
+            Message::Setpoint(_)
+            | Message::Yield(_)
+            | Message::Poll(_)
+            | Message::Report(..)
+            | Message::Detail(_) => TALK_EACH,
             Message::Problem(path, error) => TALK_EACH + path.len() + error.message.len(),
             _ => return,
         };
@@ -226,6 +240,7 @@ pub fn converse(
         match (message, side) {
             (None, _) => {}
             (Some(Message::Setpoint(setpoint)), _) => side.resize(setpoint),
+            (Some(Message::Yield(yields)), Side::Send(sender)) => sender.yields(yields),
             (Some(Message::Poll(number)), _) => {
                 let counters = side.counters();
                 if let Some(detail) = counters.detail.filter(|_| version >= DETAIL_SINCE) {

@@ -3,8 +3,6 @@
 //! [`plan`] decides, and touches nothing: what is to go, and why it may not. `removal` acts on that, and does not decide.
 //! Between them what is to go lies in a file, so that memory does not grow with it.
 
-pub mod backup;
-
 pub mod plan;
 
 mod removal;
@@ -16,10 +14,10 @@ use crate::offer::DirectoryNames;
 use crate::quota::Quota;
 use crate::selection::Deletion;
 use crate::store::Sink;
+use crate::store::backup::Backup;
 use crate::store::file_sink::FileSink;
 use crate::sys::confined::Root;
 
-use self::backup::Backup;
 use self::plan::{Extraneous, Plan};
 use self::removal::Spill;
 
@@ -38,7 +36,7 @@ pub struct Mirror {
 struct Acting {
     base: Root,
     spill: Spill,
-    backup: Option<Backup>,
+    backup: Option<Arc<Backup>>,
 }
 
 /// How it ended.
@@ -51,7 +49,8 @@ pub struct Deleted {
 }
 
 impl Mirror {
-    /// What `sink` becomes, if there is a `deletion`; `backup` opens the directory that it names.
+    /// What `sink` becomes, if there is a `deletion`; `backup` opens the directory that it names, which then keeps what is
+    /// replaced, too.
     ///
     /// # Errors
     /// Nothing new is left where `sink` keeps unfinished files.
@@ -70,7 +69,10 @@ impl Mirror {
             (Err(error), Some(_)) => return Err(failed(error)),
         };
         let make = || {
-            let backup = deletion.backup.as_deref().map(backup).transpose()?;
+            let backup = deletion.backup.as_deref().map(backup).transpose()?.map(Arc::new);
+            if let Some(backup) = &backup {
+                sink.keep_replaced(Arc::clone(backup));
+            }
             let acting = |work: &Root| {
                 let (base, work) = (base.dir(b"").map_err(failed)?, work.dir(b"").map_err(failed)?);
                 Ok::<_, Error>(Acting { base, spill: Spill::new(work)?, backup })
@@ -110,7 +112,7 @@ impl Mirror {
         let Self { plan, most, going, acting } = self;
         match (plan.verdict(most), acting) {
             (Err(error), _) => Deleted::nothing(&error),
-            (Ok(()), Some(Acting { base, spill, backup })) => spill.remove(&base, most, backup.as_ref()),
+            (Ok(()), Some(Acting { base, spill, backup })) => spill.remove(&base, most, backup.as_deref()),
             (Ok(()), None) => {
                 let beyond = most.map_or(0, |most| going.saturating_sub(most));
                 Deleted { entries: 0, error: removal::stopped_at(most, beyond) }

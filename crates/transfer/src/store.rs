@@ -6,6 +6,7 @@
 //! [`SinkFile::write_at`] and completes them in [`Sink::publish`].
 
 pub mod abandoned;
+pub(crate) mod backup;
 pub(crate) mod browse;
 pub(crate) mod edit;
 pub mod file_sink;

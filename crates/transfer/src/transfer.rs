@@ -26,7 +26,7 @@ use tidegate_control::{
 
 use crate::counters::{CounterDetail, Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{Reports, Side, converse};
+use crate::exchange::{Reports, Side, converse, tell_to_yield};
 use crate::ledger::Ledger;
 use crate::pipeline::waits::share_waited;
 use crate::sys::clock::Instant;
@@ -86,6 +86,8 @@ pub struct LiveTransfer {
     rtt: Option<Duration>,
     /// What was said last of the set-point, and when.
     told: (Option<Concurrency>, Instant),
+    version: u16,
+    yields: bool,
     /// `None` where nothing is to move.
     standstill: Option<Standstill>,
 }
@@ -146,6 +148,8 @@ impl LiveTransfer {
             bounds,
             rtt,
             told: (None, started),
+            version,
+            yields: false,
             standstill: (setup.terms.purpose != Purpose::Plan).then(|| Standstill::new(setup.stall)),
         };
         Ok(Paced::new(transfer, pace))
@@ -215,6 +219,15 @@ impl Running for LiveTransfer {
         self.side.resize(setpoint);
         self.outbox.send(&Message::Setpoint(setpoint));
         self.told = (Some(setpoint), Instant::now());
+    }
+
+    fn yields(&mut self, yields: bool) {
+        if std::mem::replace(&mut self.yields, yields) != yields {
+            match &*self.side {
+                Side::Send(sender) => sender.yields(yields),
+                Side::Receive(..) => tell_to_yield(&self.outbox, self.version, yields),
+            }
+        }
     }
 
     /// Lets time pass until `until`, or until the transfer ends.

@@ -306,6 +306,27 @@ fn deleted_files_may_move_to_a_directory_of_the_same_file_system() {
 }
 
 #[test]
+fn what_is_replaced_is_kept_beside_what_is_deleted() {
+    let m = Mirrored::new(&["a", "d/b"], &["d/x"]);
+    let there = |name: &str| m.f.root.join("dst").join(name);
+    let old = m.f.root.join("old");
+    let backup = || Deletion { backup: Some("../old".into()), ..all(&[]) };
+    fs::create_dir_all(&old).expect("made");
+    fs::write(there("a"), "what was there before").expect("written");
+    fs::write(there("d/b"), "x").expect("written");
+    fs::write(old.join("a"), "kept by an earlier run").expect("written");
+    assert_eq!(m.run(backup()).expect("ran"), (1, Vec::new()));
+    assert_eq!(paths_in(&old), ["a", "d/", "d/b", "d/x"].map(str::to_owned).into());
+    assert_eq!(fs::read_to_string(old.join("a")).expect("read"), "what was there before");
+    assert_eq!(fs::read_to_string(old.join("d/b")).expect("read"), "x");
+    assert!(fs::read(there("a")).expect("read") != b"what was there before");
+    // What is the same is not replaced, and so not kept.
+    fs::remove_dir_all(&old).expect("removed");
+    assert_eq!(m.run(backup()).expect("ran"), (0, Vec::new()));
+    assert!(!old.exists());
+}
+
+#[test]
 fn a_ticket_without_the_right_deletes_nothing_whoever_sends() {
     let m = Mirrored::new(&["a"], &["stranger"]);
     let full = m.f.endpoint.address(&Claims::FULL).expect("an address").with_path("dst/");

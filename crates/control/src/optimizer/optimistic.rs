@@ -203,6 +203,7 @@ impl Optimizer for Optimistic {
             setpoint: bounds.clamp(start),
             reason: Some(reason),
             short_epochs: true,
+            yields: self.share == Share::Background,
             ..Proposal::default()
         }
     }
@@ -212,7 +213,8 @@ impl Optimizer for Optimistic {
         let goodput = seen.free_goodput(bounds).as_mbps();
         if goodput <= 0.0 {
             // Nothing moved: hand-shakes, a stall, or the end. Nothing to learn from either.
-            return Proposal::from(bounds.clamp(seen.concurrency));
+            let setpoint = bounds.clamp(seen.concurrency);
+            return Proposal { yields: self.share == Share::Background, ..setpoint.into() };
         }
         self.path.learn(seen, bounds);
         let (setpoint, target, aim) = self.decide(seen, bounds);
@@ -227,6 +229,7 @@ impl Optimizer for Optimistic {
             notice: None,
             reason: Some(reason),
             short_epochs: target > STEP * goodput,
+            yields: self.share == Share::Background,
         }
     }
 }

@@ -10,7 +10,6 @@ use crate::environment::Host;
 use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Output, Proposal, StageOptimizer, StageSample};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
-use crate::units::BitRate;
 
 /// The stages whose bounds leave something to decide.
 fn free_stages(bounds: PerStage<Bounds>) -> impl Iterator<Item = Stage> + Clone {
@@ -66,12 +65,11 @@ impl Optimizer for Coupled {
         let Some(common) = Self::common(bounds) else {
             return bounds.map(|bounds| bounds.min).into();
         };
-        let slowest = free_stages(bounds).map(|stage| seen.throughput[stage]).min();
         let sample = StageSample {
             at: seen.at,
             interval: seen.interval,
             n: self.in_force(seen, bounds),
-            throughput: slowest.unwrap_or(BitRate::ZERO),
+            throughput: seen.free_goodput(bounds),
             loss: seen.loss.unwrap_or(0.0),
             rtt: seen.rtt,
             output: None,

@@ -29,6 +29,8 @@ const ACKNOWLEDGED: f64 = 2.0;
 const DELAYED: f64 = 0.04;
 /// Share of what was moved before: who moves as much has recovered.
 const RECOVERED: f64 = 0.98;
+/// Who moves more than in the epoch before, by this share or what the measurement is off, is still on the way up.
+const RISES: f64 = 0.02;
 
 /// What the streams are recovering from, if anything.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,14 +50,41 @@ pub struct Recovery {
     changed: Duration,
     /// Whether the path has room: nothing was lost or queued, though windows have had the time to fill it.
     spare: bool,
-    /// When it should be over, and what is moved then.
-    until: Option<(Duration, f64)>,
+    /// What is recovered from, in which nothing is to be tried, and what only the windows still have to grow by.
+    under_way: Option<Regrowth>,
+    behind: Option<Regrowth>,
+}
+
+/// Windows that grow back to what they were.
+#[derive(Clone, Copy, Debug)]
+struct Regrowth {
+    /// When it should be over, and when it is not waited for any longer.
+    until: Duration,
+    longest: Duration,
+    /// What is moved then, in bit/s.
+    goal: f64,
+}
+
+impl Regrowth {
+    fn new(from: Duration, length: Duration, goal: f64) -> Self {
+        Self { until: from + length, longest: from + Duration::from_secs_f64(LONGEST), goal }
+    }
+
+    /// Whether it goes on behind an epoch in which so much was moved.
+    fn goes_on(&self, at: Duration, rate: f64, rises: bool) -> bool {
+        rate < RECOVERED * self.goal && (at < self.until || rises && at < self.longest)
+    }
 }
 
 impl Recovery {
     /// Whether streams are recovering.
     pub const fn is_under_way(&self) -> bool {
-        self.until.is_some()
+        self.under_way.is_some()
+    }
+
+    /// Whether they may move more before long than they did in the epoch.
+    pub const fn grows(&self) -> bool {
+        self.under_way.is_some() || self.behind.is_some()
     }
 
     /// Whether nothing was lost and nothing queued in the epoch, though windows have had the time to fill the path:
@@ -73,10 +102,10 @@ impl Recovery {
         let lost = seen.loss.is_some_and(|loss| loss >= LOST);
         let began = seen.at.saturating_sub(seen.interval);
         let goal = rate.max(self.rate);
-        if let Some((end, goal)) = self.until
-            && (seen.at >= end || rate >= RECOVERED * goal)
-        {
-            self.until = None;
+        let error = seen.standard_error.network.max(RISES);
+        let rises = streams == self.streams && rate > (1.0 + error) * self.rate;
+        for regrowth in [&mut self.under_way, &mut self.behind] {
+            *regrowth = regrowth.filter(|it| it.goes_on(seen.at, rate, rises));
         }
         // A path that loses packets all the time is as quick as it will be.
         let hurt = lost && !self.lost && self.streams > 0.0;
@@ -85,7 +114,13 @@ impl Recovery {
             let lacking = if hurt { DECREASE * self.window(goal) / streams } else { 0.0 };
             let length = self.growth(if taken { lacking.max(self.gap(streams)) } else { lacking });
             let from = if taken { began } else { seen.at };
-            self.until = length.map(|length| (from + length, goal));
+            self.under_way = length.map(|length| Regrowth::new(from, length, goal));
+        }
+        // Where losses have ended windows are not yet what they were.
+        if self.lost && !lost {
+            let length = self.growth(DECREASE * self.window(goal) / streams);
+            let regrowth = length.map(|length| Regrowth::new(began, length, goal));
+            self.behind = regrowth.filter(|it| it.goes_on(seen.at, rate, rises));
         }
         if lost || streams != self.streams {
             self.changed = began;
@@ -99,7 +134,7 @@ impl Recovery {
         let queue = seen.rtt.map_or(f64::INFINITY, |now| now.as_secs_f64() - least - spacing);
         let refilled = self.changed + self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
         let clear = seen.loss.is_some_and(|loss| loss <= 0.0) && queue < STANDING * least;
-        self.spare = works && clear && self.until.is_none() && seen.at > refilled;
+        self.spare = works && clear && self.under_way.is_none() && seen.at > refilled;
         let long = Duration::from_secs_f64(LONGEST);
         self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
     }
@@ -221,6 +256,30 @@ mod tests {
         assert!(!after(&[lossy(1, 0.01), lossy(2, 0.01), lossy(3, 0.01)]).is_under_way());
         let near = |at, share| Observation { loss: Some(share), ..second(at, 8, 500, NEAR) };
         assert!(!after(&[near(1, 0.0), near(2, 0.01)]).is_under_way());
+    }
+
+    #[test]
+    fn who_still_moves_more_each_time_is_waited_for() {
+        // 9 segments are lacking, which takes a second at 60 ms; but others lost packets as well, and it takes longer.
+        let path = |at, streams, mbps| second(at, streams, mbps, (60, 74));
+        let mut recovery = after(&[path(1, 3, 19), path(2, 2, 13)]);
+        for (at, mbps) in [(3, 14), (4, 15), (5, 16), (6, 17)] {
+            recovery.watch(&path(at, 2, mbps));
+            assert!(recovery.is_under_way(), "after {at} s");
+        }
+        recovery.watch(&path(7, 2, 17));
+        assert!(!recovery.is_under_way(), "no more comes");
+    }
+
+    #[test]
+    fn behind_losses_windows_are_not_yet_what_they_were() {
+        let path = |at, share, mbps| Observation { loss: Some(share), ..second(at, 26, mbps, (150, 152)) };
+        let mut recovery = after(&[path(1, 0.01, 735), path(2, 0.01, 730), path(3, 0.01, 732)]);
+        assert!(!recovery.grows(), "steady loss");
+        recovery.watch(&path(4, 0.0, 685));
+        assert!(recovery.grows() && !recovery.is_under_way(), "something may be tried meanwhile");
+        recovery.watch(&path(5, 0.0, 740));
+        assert!(!recovery.grows(), "it has recovered");
     }
 
     #[test]

@@ -21,13 +21,13 @@ use crate::hash::Digest;
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::mirror::Mirror;
-use crate::mirror::backup::Backup;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::quota::{Share, remember};
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
 use crate::store::Source;
+use crate::store::backup::Backup;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
@@ -369,7 +369,8 @@ fn open_sink(
                 "a destination that is reached by a link has no backup directory: name where the link leads";
             return Err(Error::new(ErrorKind::Usage, why));
         }
-        let backup = Backup::open(&endpoint.root, typed, &sink, (sink.base_path(), deletion))?;
+        let base = sink.base().map_err(|error| Error::io("use the destination", path, error))?;
+        let backup = Backup::open(&endpoint.root, typed, base, (sink.base_path(), deletion))?;
         may_use(&session.claims, backup.path())?;
         Ok(backup)
     };
@@ -526,6 +527,7 @@ fn relay(
                 }
             }
             Message::ShortEpochs(short) => transfer.short_epochs(short),
+            Message::Yield(yields) => transfer.yields(yields),
             Message::Heard(count) => unheard.heard(count),
             Message::Stop => {
                 return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer"));

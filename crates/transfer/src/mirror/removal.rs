@@ -6,11 +6,11 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 
 use super::Deleted;
-use super::backup::Backup;
 use super::plan::Extraneous;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
 use crate::record_log::RecordLog;
+use crate::store::backup::Backup;
 use crate::sys::confined::Root;
 use crate::sys::fs::{AtFlags, unlinkat};
 
@@ -95,7 +95,7 @@ fn remove_one(
     let removed = match (is_directory, backup) {
         (true, _) => unlinkat(directory.as_fd(), name, AtFlags::REMOVEDIR),
         (false, None) => unlinkat(directory.as_fd(), name, AtFlags::empty()),
-        (false, Some(backup)) => return backup.keep(directory, path),
+        (false, Some(backup)) => return backup.take(directory, path),
     };
     match removed {
         Ok(()) => Ok(true),

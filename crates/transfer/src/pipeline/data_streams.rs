@@ -9,6 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
+use tidegate_control::{BitRate, ByteCount, PathDelay};
+
 use crate::counters::StreamCounters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::BLOCK;
@@ -259,6 +261,33 @@ impl<F> DataStreams<F> {
             {
                 flight.queued = queued;
             }
+        }
+    }
+
+    /// What the kernel tells of the path at `at`; `None` where no stream is under way.
+    pub fn delay(&self, at: Duration) -> Option<PathDelay> {
+        let flights = self.flights.lock().expect("not poisoned");
+        let mut sum = flights.retired;
+        let mut delay: Option<(Duration, Duration)> = None;
+        for info in flights.live.values().filter_map(|flight| tcp::info(&flight.socket)) {
+            add(&mut sum, &info);
+            if info.rtt > Duration::ZERO && info.least_rtt > Duration::ZERO {
+                let (rtt, least) = delay.unwrap_or((info.rtt, info.least_rtt));
+                delay = Some((rtt.min(info.rtt), least.min(info.least_rtt)));
+            }
+        }
+        let (rtt, min_rtt) = delay?;
+        let acknowledged = ByteCount(sum.acknowledged?);
+        Some(PathDelay { at, rtt, min_rtt, acknowledged, retransmits: sum.retransmits })
+    }
+
+    /// Lets all streams together send no more than `rate`; `None` for no limit.
+    pub fn limit_rate(&self, rate: Option<BitRate>) {
+        let flights = self.flights.lock().expect("not poisoned");
+        let each = rate.map(|rate| (rate.0 / 8 / flights.live.len().max(1) as u64).max(1));
+        for flight in flights.live.values() {
+            // A system that cannot be told sends as before.
+            let _ = tcp::limit_rate(&flight.socket, each);
         }
     }
 

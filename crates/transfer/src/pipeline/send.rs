@@ -39,10 +39,12 @@ mod naming;
 mod planning;
 mod reading;
 mod streaming;
+mod yielding;
 
 use comparing::Comparison;
 use naming::Naming;
 use planning::Decided;
+use yielding::Yields;
 
 /// How often whoever waits for the one that listens looks whether all was stopped.
 const LOOK: Duration = Duration::from_millis(50);
@@ -145,6 +147,7 @@ struct SenderState {
     /// Where what was decided is told, if it is only to be said.
     decided: Mutex<Option<mpsc::Sender<Decided>>>,
     stopped: AtomicBool,
+    yields: Yields,
     /// Threads that there may be besides the pools'.
     threads: Arc<Quota>,
     peer: Peer,
@@ -209,6 +212,7 @@ impl Sender {
             comparisons: Mutex::default(),
             decided: Mutex::default(),
             stopped: AtomicBool::new(false),
+            yields: Yields::default(),
             threads: Arc::clone(&share.threads),
             peer,
             naming: Naming::default(),
@@ -250,6 +254,11 @@ impl Sender {
         self.shared.settle();
         self.readers.resize(readers);
         self.streams.resize(setpoint.network);
+    }
+
+    /// Lets all streams yield to whatever else is on the path, or no more.
+    pub fn yields(&self, yields: bool) {
+        yielding::set(&self.shared, yields);
     }
 
     /// A stream that the receiver dialled.

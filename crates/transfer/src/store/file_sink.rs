@@ -17,6 +17,7 @@ use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
 use crate::path::RelPath;
 use crate::spec::{SourceRoot, TransferId};
 use crate::store::abandoned;
+use crate::store::backup::Backup;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
@@ -25,7 +26,7 @@ use crate::sys::fs::{
     accessat, fchmod, fstat, futimens, readlinkat, renameat, symlinkat, utimensat,
 };
 use crate::sys::identity::{fingerprint, identity, with_ancestors};
-use crate::sys::sync::Mutex;
+use crate::sys::sync::{Mutex, OnceLock};
 use crate::terms::Purpose;
 use crate::text::show;
 
@@ -42,6 +43,7 @@ pub struct FileSink {
     new_name: Option<RelPath>,
     directories: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
     renamed_into: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
+    backup: OnceLock<Arc<Backup>>,
 }
 
 /// What the work directory of transfer `id` is called after. Who may write one name in a directory shares the
@@ -129,7 +131,23 @@ impl FileSink {
             new_name,
             directories: Mutex::default(),
             renamed_into: Mutex::default(),
+            backup: OnceLock::new(),
         })
+    }
+
+    /// From now on what is replaced is kept there.
+    pub fn keep_replaced(&self, backup: Arc<Backup>) {
+        let _ = self.backup.set(backup);
+    }
+
+    /// Gives a finished part its name, in place of what has it.
+    fn put_in_place(&self, place: &RelPath, directory: &Root) -> Result<()> {
+        let failed = |error| Error::io("give its name to", place.as_bytes(), error);
+        if let Some(backup) = self.backup.get() {
+            backup.keep(directory, place.as_bytes())?;
+        }
+        renameat(self.work_dir()?.dir(), part_name(place).as_str(), directory, place.split().1)
+            .map_err(|error| taken(error, place, failed))
     }
 
     /// The directory for the journal and unfinished files; `None` unless it is a copy.
@@ -181,8 +199,7 @@ impl FileSink {
             let work = self.work_dir()?;
             work.discard(&part);
             symlinkat(target, work.dir(), part.as_str()).map_err(failed)?;
-            renameat(work.dir(), part.as_str(), &parent, name)
-                .map_err(|error| taken(error, place, failed))?;
+            self.put_in_place(place, &parent)?;
         }
         let _ = utimensat(&parent, name, &times(entry.mtime), AtFlags::SYMLINK_NOFOLLOW);
         Ok(Standing::Made)
@@ -318,12 +335,10 @@ impl Sink for FileSink {
 
     fn publish(&self, entry: &Entry) -> Result<()> {
         let place = self.place(entry);
-        let (parent, name) = place.split();
+        let parent = place.split().0;
         let failed = |error| Error::io("give its name to", place.as_bytes(), error);
         let directory = self.directory(parent).map_err(failed)?;
-        let work = self.work_dir()?;
-        renameat(work.dir(), part_name(place).as_str(), &directory, name)
-            .map_err(|error| taken(error, place, failed))?;
+        self.put_in_place(place, &directory)?;
         self.renamed_into.lock().expect("not poisoned").insert(parent.to_vec(), directory);
         Ok(())
     }

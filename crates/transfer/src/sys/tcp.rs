@@ -87,6 +87,18 @@ pub fn prepare(stream: &TcpStream, patience: Duration) -> std::io::Result<()> {
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe).with_retries(2))
 }
 
+/// Lets the kernel send no more than so many bytes a second on `stream`; `None` for no limit.
+#[allow(unsafe_code)]
+pub fn limit_rate(stream: &TcpStream, bytes_per_second: Option<u64>) -> std::io::Result<()> {
+    let rate = bytes_per_second.unwrap_or(u64::MAX);
+    // SAFETY: the kernel reads one number of eight bytes.
+    let result = unsafe {
+        let (pointer, size) = ((&raw const rate).cast(), size_of::<u64>() as libc::socklen_t);
+        libc::setsockopt(stream.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, pointer, size)
+    };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+}
+
 /// Lets `stream` take bytes only while fewer than `bytes` wait in the kernel to be sent for the first time.
 pub fn limit_unsent(stream: &TcpStream, bytes: u32) -> std::io::Result<()> {
     SockRef::from(stream).set_tcp_notsent_lowat(bytes)

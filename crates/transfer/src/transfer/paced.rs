@@ -50,6 +50,9 @@ pub trait Running: Send {
     /// Lets so many workers run.
     fn resize(&mut self, setpoint: Concurrency);
 
+    /// Lets its streams yield to whatever else is on the path, or no more.
+    fn yields(&mut self, _yields: bool) {}
+
     /// Lets time pass until `until`; `None` once everything has ended.
     fn pass(&mut self, until: Instant) -> Result<Option<()>>;
 
@@ -119,6 +122,10 @@ impl<R: Running> Environment for Paced<R> {
 
     fn short_epochs(&mut self, short: bool) {
         self.short = short;
+    }
+
+    fn yields(&mut self, yields: bool) {
+        self.run.yields(yields);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::exchange::tell_to_yield;
 use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
 use crate::terms::Purpose;
@@ -25,6 +26,7 @@ pub struct RelayedTransfer {
     link: Link,
     round_trip: Option<Duration>,
     short: bool,
+    yields: bool,
     bounds: PerStage<Bounds>,
     pace: Pace,
     interrupt: Interrupt,
@@ -57,7 +59,18 @@ impl RelayedTransfer {
             Purpose::Copy | Purpose::Compare => None,
         };
         let started = Instant::now();
-        Ok(Self { link, round_trip, short: false, bounds, pace, interrupt, ledger, hearing, started })
+        Ok(Self {
+            link,
+            round_trip,
+            short: false,
+            yields: false,
+            bounds,
+            pace,
+            interrupt,
+            ledger,
+            hearing,
+            started,
+        })
     }
 }
 
@@ -83,6 +96,13 @@ impl Environment for RelayedTransfer {
         if self.short != short && self.link.version >= SHORT_EPOCHS_SINCE {
             self.link.outbox.send(&Message::ShortEpochs(short));
             self.short = short;
+        }
+    }
+
+    fn yields(&mut self, yields: bool) {
+        if self.yields != yields {
+            tell_to_yield(&self.link.outbox, self.link.version, yields);
+            self.yields = yields;
         }
     }
 

@@ -16,7 +16,6 @@ use crate::fence::{Fence, Permit};
 use crate::journal::Journal;
 use crate::ledger::Ledger;
 use crate::mirror::Mirror;
-use crate::mirror::backup::Backup;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::plan::PlanListener;
@@ -24,6 +23,7 @@ use crate::quota::{Quota, Share};
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
 use crate::store::Source;
+use crate::store::backup::Backup;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
@@ -247,7 +247,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             // The user named it and is trusted.
             let backup = |typed: &[u8]| {
                 let root = Root::open(b"/").map_err(|error| Error::io("open", b"/", error))?;
-                Backup::open(&root, typed, &sink, (&local.absolute, setup.deletion.as_ref()))
+                let base = sink.base().map_err(|error| Error::io("use the destination", b"", error))?;
+                Backup::open(&root, typed, base, (&local.absolute, setup.deletion.as_ref()))
             };
             let mirror = Mirror::of(&sink, setup.deletion.as_ref(), &setup.share.metadata, backup)?;
             let sink = Arc::new(sink);

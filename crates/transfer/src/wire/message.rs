@@ -71,6 +71,8 @@ pub const FILES_SINCE: u16 = 11;
 pub(crate) const SHARE_SINCE: u16 = 11;
 /// The version since which a receiver can be told to ask before files get their names.
 pub const FENCE_SINCE: u16 = 11;
+/// The version since which a sender can be told to yield to others.
+pub(crate) const YIELD_SINCE: u16 = 11;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -346,6 +348,9 @@ pub enum Message {
     AskPermit(u32),
     /// Sender, for the question of that number: for so many ms from when it was asked, or why not; since version 11.
     Permitted(u32, Result<u32>),
+
+    /// Initiator to sender: whether its streams are to yield to whatever else is on the path; since version 11.
+    Yield(bool),
 }
 
 /// Encodes `message` with its length prefix.
@@ -479,6 +484,7 @@ mod tests {
         assert_eq!(encode(&Message::Fenced)[4..], [51]);
         assert_eq!(encode(&Message::AskPermit(1))[4..], [52, 1]);
         assert_eq!(encode(&Message::Permitted(1, Ok(7)))[4..], [53, 1, 0, 7]);
+        assert_eq!(encode(&Message::Yield(true))[4..], [54, 1]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

@@ -1,4 +1,4 @@
-//! Where files are moved that would be deleted, with their paths kept. They are renamed, never copied.
+//! Where files are kept, with their paths, that would be deleted or replaced. They are renamed or linked, never copied.
 
 use rustix::io::Errno;
 
@@ -6,9 +6,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::path::{RelPath, split};
 use crate::selection::Deletion;
-use crate::store::file_sink::FileSink;
 use crate::sys::confined::Root;
-use crate::sys::fs::{fstat, renameat};
+use crate::sys::fs::{AtFlags, FileType, fstat, linkat, renameat, statat, unlinkat};
 use crate::text::show;
 
 /// A directory that is made once something is moved there.
@@ -20,8 +19,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// What `typed` means beneath `root` for the destination of `sink`, whose directory is `destination` there. Nothing is
-    /// made.
+    /// What `typed` means beneath `root` for the destination `base`, which is called `destination` there. Nothing is made.
     ///
     /// # Errors
     /// It leads out of the root, is on another file system, or lies in the mirror, which it may only if the rules of
@@ -29,7 +27,7 @@ impl Backup {
     pub fn open(
         root: &Root,
         typed: &[u8],
-        sink: &FileSink,
+        base: &Root,
         (destination, deletion): (&[u8], Option<&Deletion>),
     ) -> Result<Self> {
         let failed = |error| Error::io("use the backup directory", typed, error);
@@ -44,7 +42,7 @@ impl Backup {
             }
         };
         let device = |dir: &Root| fstat(dir).map(|stat| stat.st_dev).map_err(failed);
-        if device(&there)? != device(sink.base().map_err(failed)?)? {
+        if device(&there)? != device(base)? {
             return Err(elsewhere(typed));
         }
         Ok(Self { root: root.dir(b"").map_err(failed)?, path, typed: typed.to_vec() })
@@ -55,19 +53,52 @@ impl Backup {
         &self.path
     }
 
-    /// Moves what is called by the last name of `path` in `directory` here, where it keeps all of `path`.
-    pub(super) fn keep(&self, directory: &Root, path: &[u8]) -> Result<bool> {
-        let (parent, name) = split(path);
-        let kept = if parent.is_empty() { self.path.clone() } else { [&self.path[..], parent].join(&b'/') };
-        let failed = |error| match error {
-            Errno::XDEV => elsewhere(&self.typed),
-            error => Error::io("move to the backup directory", path, error),
-        };
-        let there = self.root.make_dir(&kept).map_err(failed)?;
+    /// Moves what is called by the last name of `path` in `directory` here, where it keeps all of `path`; whether there was
+    /// anything.
+    pub fn take(&self, directory: &Root, path: &[u8]) -> Result<bool> {
+        let name = split(path).1;
+        let there = self.beside(path)?;
         match renameat(directory, name, &there, name) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
-            Err(error) => Err(failed(error)),
+            Err(error) => Err(self.failed(path, error)),
+        }
+    }
+
+    /// Keeps what is called so here as well, by a link: it is to be replaced, and has its name until then.
+    pub fn keep(&self, directory: &Root, path: &[u8]) -> Result<()> {
+        let name = split(path).1;
+        match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(Errno::NOENT) => return Ok(()),
+            Err(error) => return Err(self.failed(path, error)),
+            // It is not replaced.
+            Ok(there) if FileType::from_raw_mode(there.st_mode) == FileType::Directory => return Ok(()),
+            Ok(_) => {}
+        }
+        let there = self.beside(path)?;
+        let link = || linkat(directory, name, &there, name, AtFlags::empty());
+        let linked = match link() {
+            Err(Errno::EXIST) => unlinkat(&there, name, AtFlags::empty()).and_then(|()| link()),
+            linked => linked,
+        };
+        match linked {
+            // A file system without links.
+            Err(Errno::PERM | Errno::NOTSUP | Errno::MLINK) => self.take(directory, path).map(drop),
+            linked => linked.map_err(|error| self.failed(path, error)),
+        }
+    }
+
+    /// The directory here that takes the last name of `path`.
+    fn beside(&self, path: &[u8]) -> Result<Root> {
+        let parent = split(path).0;
+        let kept = if parent.is_empty() { self.path.clone() } else { [&self.path[..], parent].join(&b'/') };
+        self.root.make_dir(&kept).map_err(|error| self.failed(path, error))
+    }
+
+    fn failed(&self, path: &[u8], error: Errno) -> Error {
+        match error {
+            Errno::XDEV => elsewhere(&self.typed),
+            error => Error::io("keep in the backup directory", path, error),
         }
     }
 }
