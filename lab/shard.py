@@ -5,11 +5,14 @@ import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from lab.ground import places
 from lab.ground.results import Record, load
 from lab.ground.shell import CommandFailed
 from lab.grid.run import Cell, Settings, run_all
+
+Item = TypeVar("Item")
 
 
 class NotHere(SystemExit):
@@ -84,22 +87,29 @@ def grid(name: str, title: str, minutes: int, cells: Callable[[], list[Cell]], r
     """A shard that is a grid of links by movers."""
 
     def measure(options: Options) -> bool:
-        wanted = chosen(cells(), options.only)
+        wanted = selected("link or mover", cells(), options.only, names)
         return run_all(wanted, Settings(name, options.repeats or repeats, results(name), budget_min=options.budget_min))
 
     def counted() -> tuple[int, int]:
-        able = {(cell.case.name, cell.contender.name) for cell in cells() if not cell.contender.missing()}
-        done = {(r.set, r.contender, r.repeat) for r in known(name) if r.ok and r.repeat < repeats}
-        return sum((case, mover) in able for case, mover, _ in done), repeats * len(able)
+        return known_of(name, {names(cell) for cell in cells() if not cell.contender.missing()}, repeats)
 
     return Shard(name, title, minutes, measure, counted)
 
 
-def chosen(cells: list[Cell], only: tuple[str, ...]) -> list[Cell]:
-    """Words choose among links, among movers, or both."""
-    cases, movers = named("link or mover", only, (cell.case.name for cell in cells),
-                          (cell.contender.name for cell in cells))
-    return [cell for cell in cells if cell.case.name in cases and cell.contender.name in movers]
+def names(cell: Cell) -> tuple[str, str]:
+    return cell.case.name, cell.contender.name
+
+
+def known_of(shard: str, cells: set[tuple[str, str]], repeats: int) -> tuple[int, int]:
+    """How many of how many runs of these cells are known."""
+    done = {(r.set, r.contender, r.repeat) for r in known(shard) if r.ok and r.repeat < repeats}
+    return sum((row, column) in cells for row, column, _ in done), repeats * len(cells)
+
+
+def selected(what: str, items: Sequence[Item], only: Sequence[str], of: Callable[[Item], tuple[str, str]]) -> list[Item]:
+    """Words choose among the rows of a table, among its columns, or both."""
+    rows, columns = named(what, only, (of(item)[0] for item in items), (of(item)[1] for item in items))
+    return [item for item in items if of(item)[0] in rows and of(item)[1] in columns]
 
 
 # How long a grid will take, before anything of it was measured.

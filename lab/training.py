@@ -14,11 +14,11 @@ from pathlib import Path
 
 from lab.ground import places, program
 from lab.ground.quiet import quiet
-from lab.ground.results import Record, now, set_aside_if_outdated
+from lab.ground.results import Record, latest, now, set_aside_if_outdated
 from lab.ground.rotation import Rotation
 from lab.movers.runner import alone
 from lab.pages.parts import csv
-from lab.shard import Options, Shard, known, named, results
+from lab.shard import Options, Shard, known, results, selected
 
 # AutoMDT's authors waited for an hour; a recipe that takes longer here has failed.
 LIMIT_S = 1800.0
@@ -79,10 +79,7 @@ def run_all(shard: str, courses: Sequence[Course], options: Options) -> bool:
 
 
 def chosen(courses: Sequence[Course], only: tuple[str, ...]) -> list[Course]:
-    """Words choose among paths, among recipes, or both."""
-    paths, recipes = named("path or recipe", only, (course.path for course in courses),
-                           (course.recipe for course in courses))
-    return [course for course in courses if course.path in paths and course.recipe in recipes]
+    return selected("path or recipe", courses, only, lambda course: (course.path, course.recipe))
 
 
 def learned(course: Course, seed: int, blank: Record) -> Record:
@@ -147,7 +144,7 @@ class Learned:
 def courses_in(records: Iterable[Record], shard: str) -> list[Learned]:
     """The good runs by path and recipe, as they first came; one that was trained again replaces the earlier."""
     found: dict[tuple[str, str], list[Record]] = {}
-    for record in sorted({r.key: r for r in records}.values(), key=lambda r: r.repeat):
+    for record in latest(records):
         if record.ok and record.scenario == shard:
             found.setdefault((record.set, record.contender), []).append(record)
     return [Learned(path, recipe, runs) for (path, recipe), runs in found.items()]

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 from lab.automdt import cases
 from lab.automdt.paper import FIGURE_3, FIGURE_5, LEAST_S, TABLE_I
-from lab.grid.figures import Found, Run, medians, ratio
+from lab.grid.figures import Found, Run, medians, ratio, runs_of
 from lab.ground.stats import counted
-from lab.pages.parts import Bar
+from lab.pages.parts import Bar, at_least
 from lab.pages.published import REACHED, Published
 from lab.runs import epochs
 from lab.runs.epochs import Epoch
@@ -20,10 +20,6 @@ STEADY_S = 30.0
 WITHIN_S, DEVIATION, ASTRAY, OF_AGENTS = 5.0, 1.0, 0.25, 0.98
 # The paper's row, and the mover here that stands for it.
 STANDS_FOR = {"Globus": cases.GLOBUS.name, "Marlin": cases.ROOMY.name, "AutoMDT": cases.AUTOMDT.name}
-
-
-def runs(found: Found, case: str, mover: str) -> list[Run]:
-    return found.get(case, {}).get(mover, [])
 
 
 def steady(run: Run) -> list[Epoch]:
@@ -49,7 +45,7 @@ def soon(there: Sequence[Run], path: str) -> list[float | None]:
 
 def path_bars(found: Found, path: str) -> list[Bar]:
     """Reached means in every run; ratios are of pairs."""
-    there = runs(found, path, DEFAULT)
+    there = runs_of(found, path, DEFAULT)
     if not there:
         return []
     what, times = f"{path} is slow: `{DEFAULT}`", soon(there, path)
@@ -62,9 +58,7 @@ def path_bars(found: Found, path: str) -> list[Bar]:
         made.append(Bar(f"{what}, workers from the best, the most of a stage", f"≤ {100 * ASTRAY:.0f} %",
                         counted([100 * share for share in strays]) + " %", max(strays) <= ASTRAY, len(strays)))
     for other, least in [*((rule.name, 1.0) for rule in PUBLISHED), *((rule.name, OF_AGENTS) for rule in AGENTS)]:
-        beside = ratio(there, runs(found, path, other))
-        if beside is not None:
-            made.append(Bar(f"{what} ÷ {other}", f"≥ {least:g}", str(beside), beside.median >= least, beside.count))
+        made += at_least(f"{what} ÷ {other}", ratio(there, runs_of(found, path, other)), least)
     return made
 
 
@@ -72,13 +66,13 @@ def table_bars(found: Found) -> list[Bar]:
     """The headline ratios of table I."""
     made = []
     for name, published in TABLE_I.items():
-        own = runs(found, name, STANDS_FOR["AutoMDT"])
+        own = runs_of(found, name, STANDS_FOR["AutoMDT"])
         for row in ("Globus", "Marlin"):
-            beside = ratio(own, runs(found, name, STANDS_FOR[row]))
+            beside = ratio(own, runs_of(found, name, STANDS_FOR[row]))
             wanted = Published(published["AutoMDT"] / published[row])
             if beside is None:
                 continue
-            theirs = medians(runs(found, name, STANDS_FOR[row]))
+            theirs = medians(runs_of(found, name, STANDS_FOR[row]))
             most = (cases.set_case(name).goodput_bps or 0.0) / theirs if theirs else 0.0
             why = wanted.told(beside.median) or (
                 f"the link allows {most:.2f} at most" if wanted.short(beside.median) and most < wanted.value else "")
@@ -94,7 +88,7 @@ def least_s() -> float:
 
 
 def figure3_bars(found: Found) -> list[Bar]:
-    own, marlin = runs(found, "large", STANDS_FOR["AutoMDT"]), runs(found, "large", STANDS_FOR["Marlin"])
+    own, marlin = runs_of(found, "large", STANDS_FOR["AutoMDT"]), runs_of(found, "large", STANDS_FOR["Marlin"])
     beside, wanted = ratio(own, marlin), Published(FIGURE_3["Marlin"][0] / FIGURE_3["AutoMDT"][0])
     if beside is None:
         return []
@@ -114,7 +108,7 @@ def second_half(run: Run) -> tuple[float, float]:
 
 def online_bars(found: Found) -> list[Bar]:
     """The paper saw the same speed and 1 % less concurrency; here it is said which way it falls."""
-    own, still = (runs(found, "online", rule.name) for rule in (cases.ONLINE, cases.STEADY))
+    own, still = (runs_of(found, "online", rule.name) for rule in (cases.ONLINE, cases.STEADY))
     if not own or not still:
         return []
     speed, count = (statistics.median(second_half(run)[i] for run in own)

@@ -7,7 +7,7 @@ from lab.automdt import bars, cases
 from lab.automdt.paper import FIGURE_3, FIGURE_5, LEAST_S, ONLINE, SCALE, TABLE_I, TRAINING
 from lab.automdt.pictures import learning, pictures
 from lab.grid import exploring
-from lab.grid.figures import Found, Run, found_in, medians
+from lab.grid.figures import Found, Run, found_in, medians, runs_of
 from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, raw
 from lab.ground.stats import counted
@@ -107,7 +107,7 @@ def figure_three(found: Found) -> str:
     lines = [[name, "paper", f"{total:g} s", f"{total / LEAST_S:.2f}", "", f"{count} after {at_s:g} s", ""]
              for name, (total, count, at_s) in FIGURE_3.items()]
     for mover in (rule.name for rule in (cases.AUTOMDT, cases.STEADY, cases.AGENT, cases.ROOMY, cases.AUTO)):
-        if runs := bars.runs(found, "large", mover):
+        if runs := runs_of(found, "large", mover):
             most = [max((e.workers[1] for e in run.logs[0]), default=0) for run in runs if run.logs]
             soon = arrival(runs, 1, 20, 1)
             total = medians(runs, lambda r: r.record.seconds)
@@ -130,7 +130,7 @@ def table_one(found: Found) -> str:
 
 
 def rate(found: Found, name: str, mover: str) -> str:
-    runs = bars.runs(found, name, mover)
+    runs = runs_of(found, name, mover)
     return mbit(medians(runs)) if runs else "–"
 
 

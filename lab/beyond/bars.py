@@ -11,7 +11,7 @@ from lab.grid.case import Case
 from lab.grid.figures import Found, ratio
 from lab.grid.remarks import default_bars
 from lab.ground.stats import counted
-from lab.pages.parts import Bar
+from lab.pages.parts import Bar, at_least
 
 LEAST = 0.95
 MORE_WORKERS = 1.2
@@ -28,13 +28,11 @@ def fixed_bars(found: Found, of: Case, best_number: int | None) -> list[Bar]:
     """Against the best fixed number of the sweep, in the same rotation."""
     there = found.get(of.name, {})
     mover = f"fixed {best_number}"
-    if DEFAULT not in there or mover not in there:
-        return []
-    pair = ratio(there[DEFAULT], there[mover])
+    pair = ratio(there.get(DEFAULT, []), there.get(mover, []))
     if pair is None or best_number is None:
         return []
     own = statistics.median(workers(run) for run in there[DEFAULT])
-    return [Bar(f"{of.name}: ÷ {mover}", f"≥ {LEAST:g}", str(pair), pair.median >= LEAST, pair.count),
+    return [*at_least(f"{of.name}: ÷ {mover}", pair, LEAST),
             Bar(f"{of.name}: workers ÷ those of {mover}", f"≤ {MORE_WORKERS:g}", f"{own / best_number:.2f}",
                 own <= MORE_WORKERS * best_number, pair.count)]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from lab.drawn import oracle
 from lab.drawn.cases import Link, Part
-from lab.grid.figures import Found, found_in
-from lab.grid.stretch import goodput, median, workers
+from lab.grid.figures import Found, found_in, medians
+from lab.grid.stretch import goodput, workers
 from lab.ground.results import Record
 
 # The least number of workers that is as good as the best is the oracle's.
@@ -58,7 +58,7 @@ def oracle_of(part: Part, found: Found) -> Oracle | None:
     if any(rule.name not in there for rule in part.tried):
         return None
     end = part.swept.seconds
-    late = {rule.name: median(there[rule.name], lambda run: goodput(run, SETTLING * end, end)) for rule in part.tried}
+    late = {rule.name: medians(there[rule.name], lambda run: goodput(run, SETTLING * end, end)) for rule in part.tried}
     best = max(late.values())
     good = [mover for mover, bps in late.items() if bps >= AS_GOOD * best]
     return Oracle(best, min(good, key=oracle.workers)) if best > 0 else None
@@ -81,14 +81,14 @@ def judged(link: Link, found: Found, mover: str) -> Judged | None:
     def share(spans: Sequence[tuple[float, float]], theirs: Sequence[float], of: object) -> float:
         lengths = [end - begin for begin, end in spans]
         best = sum(length * each for length, each in zip(lengths, theirs))
-        ours = median(runs, lambda run: sum(length * of(run, *span)  # type: ignore[operator]
+        ours = medians(runs, lambda run: sum(length * of(run, *span)  # type: ignore[operator]
                                             for length, span in zip(lengths, spans)))
         return ours / best
 
     rates, numbers = [each.bps for each in known], [float(each.workers) for each in known]
     return Judged(share(whole, rates, goodput), share(whole[-1:], rates[-1:], goodput), share(late, rates, goodput),
                   share(whole, numbers, workers), share(late, numbers, workers),
-                  median(runs, lambda run: goodput(run, 0.0, link.case.seconds)), len(runs))
+                  medians(runs, lambda run: goodput(run, 0.0, link.case.seconds)), len(runs))
 
 
 def standing(links: Sequence[Link], found: Found, mover: str) -> dict[int, Judged]:

@@ -8,7 +8,7 @@ from typing import Any
 from lab.eos import adaptive, iperf, jobs, kills, load, paths, predicted, queue
 from lab.eos.gridftp import FIGURE_3, FIGURE_4
 from lab.eos.site import FAST
-from lab.ground.results import Record
+from lab.ground.results import Record, by_cell
 from lab.shard import known
 
 # By row, then by column, in the order of the repeats.
@@ -29,10 +29,7 @@ class Found:
 
 def cells_of(records: Iterable[Record]) -> Cells:
     """One that was measured again replaces the earlier."""
-    cells: Cells = {}
-    for record in sorted({record.key: record for record in records if record.ok}.values(), key=lambda r: r.repeat):
-        cells.setdefault(record.set, {}).setdefault(record.contender, []).append(record)
-    return cells
+    return by_cell(record for record in records if record.ok)
 
 
 def middle(records: Sequence[Record], value: Callable[[Record], float] = lambda record: record.seconds) -> float:

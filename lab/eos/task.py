@@ -12,7 +12,7 @@ from lab.ground.shell import CommandFailed, exists
 from lab.ground.stats import rotated
 from lab.movers.runner import alone, memory
 from lab.rivals.tidegate import Tidegate
-from lab.shard import Options, known, named, results
+from lab.shard import Options, known_of, results, selected
 
 Where = TypeVar("Where")
 SEED = 1
@@ -54,10 +54,8 @@ class Plan(Generic[Where]):
     repeats: int
 
 
-def selected(tasks: Sequence[Task[Where]], only: Sequence[str]) -> list[Task[Where]]:
-    """Words choose among rows, among columns, or both."""
-    sets, contenders = named("set or contender", only, (task.set for task in tasks), (task.contender for task in tasks))
-    return [task for task in tasks if task.set in sets and task.contender in contenders]
+def names(task: Task[Any]) -> tuple[str, str]:
+    return task.set, task.contender
 
 
 def able(tasks: Sequence[Task[Where]]) -> list[Task[Where]]:
@@ -74,9 +72,8 @@ def able(tasks: Sequence[Task[Where]]) -> list[Task[Where]]:
 
 def counted(plan: Plan[Any]) -> tuple[int, int]:
     """How many of how many runs are known."""
-    cells = {(task.set, task.contender) for task in plan.tasks if all(exists(program) for program in task.programs)}
-    done = {(r.set, r.contender, r.repeat) for r in known(plan.shard) if r.ok and r.repeat < plan.repeats}
-    return sum((row, column) in cells for row, column, _ in done), plan.repeats * len(cells)
+    cells = {names(task) for task in plan.tasks if all(exists(program) for program in task.programs)}
+    return known_of(plan.shard, cells, plan.repeats)
 
 
 def measured(task: Task[Where], where: Where, blank: Record) -> Record:
@@ -92,7 +89,7 @@ def run_all(plan: Plan[Where], options: Options) -> bool:
     """Measures what is not yet in the results file. True when nothing failed."""
     shard = plan.shard
     file, version, repeats = results(shard), Tidegate("a").version(), options.repeats or plan.repeats
-    tasks = able(selected(plan.tasks, options.only))
+    tasks = able(selected("set or contender", plan.tasks, options.only, names))
     set_aside_if_outdated(file, shard, {task.contender: version for task in tasks})
 
     def blank(task: Task[Where], repeat: int) -> Record:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from lab.far.cases import AUTO, FAR, HUGE, NEAR, SEQUENTIAL, TUNED, case
 from lab.grid.figures import Found, Run, median_time, medians, ratio
-from lab.pages.parts import Bar, seconds
+from lab.pages.parts import Bar, at_least, seconds
 from lab.rivals.base import Contender
 
 # Of the link, and how soon.
@@ -29,17 +29,14 @@ def huge_bars(found: Found) -> list[Bar]:
 
 
 def small_bars(found: Found) -> list[Bar]:
-    bars = []
+    bars: list[Bar] = []
     for name, least in TUNED_LEAST.items():
         there = found.get(name, {})
         for movers, what, wanted in ((TUNED[name], "the best tuned by hand", least),
                                      (SEQUENTIAL, "the best of those that take one file after the other",
                                       SEQUENTIAL_LEAST)):
             other = fastest(there, movers)
-            if AUTO.name not in there or other is None:
-                continue
-            own = ratio(there[AUTO.name], there[other])
-            if own is not None:
-                bars.append(Bar(f"{name}: `{AUTO.name}` ÷ {what}, {other}", f"≥ {wanted:g}", str(own),
-                                own.median >= wanted, own.count))
+            if other is not None:
+                bars += at_least(f"{name}: `{AUTO.name}` ÷ {what}, {other}",
+                                 ratio(there.get(AUTO.name, []), there[other]), wanted)
     return bars

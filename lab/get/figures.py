@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from lab.runs.sampler import Sample, arrived
-from lab.ground.results import Record
+from lab.ground.results import Record, latest
 
 # The tail, where few files remain, is everyone's own affair; the bar is for what comes before it and in it.
 STEADY_FROM_S = 10.0
@@ -73,7 +73,7 @@ def opened(samples: Sequence[Sample]) -> list[tuple[float, float]]:
 def grouped(records: Iterable[Record]) -> dict[tuple[str, str], dict[str, list[Record]]]:
     """Good runs by case and set, then by contender; one that was measured again replaces the earlier."""
     found: dict[tuple[str, str], dict[str, list[Record]]] = {}
-    for record in sorted({r.key: r for r in records}.values(), key=lambda r: r.repeat):
+    for record in latest(records):
         if record.ok:
             found.setdefault((record.scenario, record.set), {}).setdefault(record.contender, []).append(record)
     return found

@@ -8,7 +8,7 @@ from lab.grid.engine import Engine, Rule
 from lab.grid.figures import Found, Run, medians, ratio
 from lab.grid.remarks import DEFAULT
 from lab.grid.run import Cell
-from lab.pages.parts import Bar, mbit, measured_table
+from lab.pages.parts import Bar, at_least, mbit, measured_table
 from lab.shard import Shard, expected_s, grid
 
 REPEATS = 3
@@ -76,10 +76,8 @@ def bars(found: Found, cases: Sequence[Case], seconds: int) -> list[Bar]:
             made.append(Bar(f"{case.scenario.name}: what {seconds} s of exploring found beside what is carried",
                             f"within {100 * WITHIN:g} %", told, all(abs(error) <= WITHIN for error in errors.values()), 1))
         for other in (TOLD, AUTO):
-            beside = ratio(own, there.get(other.name, []))
-            if beside is not None:
-                made.append(Bar(f"{case.name}: policy of what was explored ÷ {other.name}", f"≥ {AS_GOOD:g}", str(beside),
-                                beside.median >= AS_GOOD, beside.count))
+            made += at_least(f"{case.name}: policy of what was explored ÷ {other.name}",
+                             ratio(own, there.get(other.name, [])), AS_GOOD)
     return made
 
 

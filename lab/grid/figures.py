@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.ground import stats
-from lab.ground.results import Record
+from lab.ground.results import Record, by_cell, latest
 from lab.ground.stats import Ratio, paired
 from lab.runs.epochs import Epoch, epochs
 from lab.runs.sampler import Sample, arrived
@@ -75,16 +75,18 @@ class Run:
 
 def found_in(records: Iterable[Record], shard: str) -> Found:
     """One that was measured again replaces the earlier."""
-    found: Found = {}
-    for record in sorted({r.key: r for r in records}.values(), key=lambda r: r.repeat):
-        if record.ok and record.scenario == shard:
-            found.setdefault(record.set, {}).setdefault(record.contender, []).append(Run(record))
-    return found
+    good = (record for record in latest(records) if record.ok and record.scenario == shard)
+    return {link: {mover: [*map(Run, those)] for mover, those in there.items()} for link, there in by_cell(good).items()}
 
 
 def found_of(records: Mapping[str, Iterable[Record]]) -> Found:
     """The same of several shards, whose links differ in name."""
     return {link: there for shard, those in records.items() for link, there in found_in(those, shard).items()}
+
+
+def runs_of(found: Found, link: str, mover: str) -> list[Run]:
+    """None where it was not measured."""
+    return found.get(link, {}).get(mover, [])
 
 
 def numbered(there: Mapping[str, list[Run]], prefix: str = FIXED) -> dict[int, list[Run]]:
@@ -101,10 +103,10 @@ def median_time(runs: Sequence[Run], bps: float) -> float | None:
     return stats.median_time(run.time_to(bps) for run in runs)
 
 
-def ratio(ours: Sequence[Run], theirs: Sequence[Run]) -> Ratio | None:
+def ratio(ours: Sequence[Run], theirs: Sequence[Run], value: Callable[[Run], float] = lambda run: run.bps) -> Ratio | None:
     """Pairs of the same repeat."""
-    by_repeat = {run.record.repeat: run.bps for run in theirs}
-    pairs = [(run.bps, by_repeat[run.record.repeat]) for run in ours if run.record.repeat in by_repeat]
+    by_repeat = {run.record.repeat: value(run) for run in theirs}
+    pairs = [(value(run), by_repeat[run.record.repeat]) for run in ours if run.record.repeat in by_repeat]
     return paired([a for a, _ in pairs], [b for _, b in pairs])
 
 

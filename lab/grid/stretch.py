@@ -4,11 +4,9 @@ What arrives at the receiver's device tells it of runs from memory. A file has a
 sockets hold seconds of a slow path, so there our own log of what writers moved counts, as far as it goes.
 """
 
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from lab.grid.figures import Run
-from lab.ground.stats import Ratio, paired
 from lab.runs.epochs import STAGES, Epoch, mean_between
 
 NETWORK, WRITE = STAGES.index("network"), STAGES.index("write")
@@ -37,14 +35,3 @@ def logged(run: Run, begin_s: float, end_s: float, value: Callable[[Epoch], floa
     log = run.logs[0] if run.logs else []
     end_s = min(end_s, log[-1].end_s) if log else 0.0
     return mean_between(log, 0.0, begin_s, end_s, value) if end_s > begin_s else 0.0
-
-
-def median(runs: Sequence[Run], value: Callable[[Run], float]) -> float:
-    return statistics.median(map(value, runs))
-
-
-def ratio(ours: Sequence[Run], theirs: Sequence[Run], value: Callable[[Run], float]) -> Ratio | None:
-    """Of pairs of the same repeat."""
-    beside = {run.record.repeat: value(run) for run in theirs}
-    pairs = [(value(run), beside[run.record.repeat]) for run in ours if run.record.repeat in beside]
-    return paired([a for a, _ in pairs], [b for _, b in pairs])

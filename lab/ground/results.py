@@ -82,6 +82,19 @@ def set_aside_if_outdated(path: Path, scenario: str, versions: dict[str, str]) -
               f"earlier figures are in {aside}")
 
 
+def latest(records: Iterable[Record]) -> list[Record]:
+    """In the order of their repeats; one that was measured again replaces the earlier."""
+    return sorted({record.key: record for record in records}.values(), key=lambda record: record.repeat)
+
+
+def by_cell(records: Iterable[Record]) -> dict[str, dict[str, list[Record]]]:
+    """The latest by what they were measured on, then by contender."""
+    found: dict[str, dict[str, list[Record]]] = {}
+    for record in latest(records):
+        found.setdefault(record.set, {}).setdefault(record.contender, []).append(record)
+    return found
+
+
 def builds(records: Iterable[Record]) -> str:
     """The program that was measured; if there are several, what each stands for."""
     found: dict[str, set[str]] = {}

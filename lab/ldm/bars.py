@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.grid.figures import Found, Run, medians, ratio
+from lab.grid.figures import Found, Run, medians, ratio, runs_of
 from lab.ground.stats import Ratio
 from lab.ldm import cases, paper
 from lab.pages.parts import Bar
@@ -24,10 +24,6 @@ def mover(row: str, dataset: str) -> str:
     """Globus is told the table's numbers, which differ from set to set."""
     name = STANDS_FOR[row]
     return cases.globus(dataset)[0].name if name is None else name
-
-
-def runs(found: Found, dataset: str, name: str) -> list[Run]:
-    return found.get(dataset, {}).get(name, [])
 
 
 def late_bps(run: Run) -> float:
@@ -83,8 +79,8 @@ class Headline:
 
 
 def headline(found: Found, dataset: str, other: str) -> Headline:
-    ldm, theirs = runs(found, dataset, cases.LDM.name), runs(found, dataset, mover(other, dataset))
-    same = runs(found, dataset, SAME_RULE[other]) if other in SAME_RULE else []
+    ldm, theirs = runs_of(found, dataset, cases.LDM.name), runs_of(found, dataset, mover(other, dataset))
+    same = runs_of(found, dataset, SAME_RULE[other]) if other in SAME_RULE else []
     late = medians(ldm, late_bps) / medians(theirs, late_bps) if ldm and theirs and medians(theirs, late_bps) else None
     goodput = cases.case(dataset).goodput_bps
     most = goodput / medians(theirs) if theirs and goodput and medians(theirs) else None
@@ -129,7 +125,7 @@ def tail_bars(found: Found) -> list[Bar]:
     """Figure 4: steps without parallelism, and a shorter end with it."""
     made = []
     for rule, without in cases.TAILS:
-        chunked, whole = (runs(found, cases.TAIL, each.name) for each in (rule, without))
+        chunked, whole = (runs_of(found, cases.TAIL, each.name) for each in (rule, without))
         if whole:
             steps = [statistics.median(left(run)[i] for run in whole) for i in range(len(paper.FIGURE_4))]
             made.append(Bar(f"figure 4: `{without.name}`, s at the rate of 3, 2 and 1 streams",

@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from lab.grid import exploring
-from lab.grid.figures import Found, found_in, found_of, medians
+from lab.grid.figures import Found, found_in, found_of, medians, runs_of
 from lab.grid.remarks import default_bars, failures, measured_on
 from lab.grid.show import case_table, over_time, raw
 from lab.ground.results import Record
@@ -100,7 +100,7 @@ def table_two(found: Found) -> str:
 
 
 def cell(found: Found, dataset: str, name: str) -> str:
-    runs = bars.runs(found, dataset, name)
+    runs = runs_of(found, dataset, name)
     if not runs:
         return "–"
     deviation = statistics.stdev(run.bps for run in runs) if len(runs) > 1 else 0.0
@@ -131,7 +131,7 @@ def files_table(found: Found) -> str:
     lines = []
     for row in ("Falcon", "DRL"):
         for dataset, mean_mb in (("C", 0.55), ("D", 9.1)):
-            runs = bars.runs(found, dataset, bars.mover(row, dataset))
+            runs = runs_of(found, dataset, bars.mover(row, dataset))
             if runs:
                 here, there = medians(runs, bars.file_s), bars.paper_file_s(row, dataset, mean_mb)
                 size = runs[0].record.bytes / runs[0].record.files / 1e6
@@ -144,10 +144,10 @@ def files_table(found: Found) -> str:
 def figure_three(found: Found) -> str:
     lines = []
     for row, published in paper.FIGURE_3.items():
-        runs = bars.runs(found, "A", bars.mover(row, "A"))
+        runs = runs_of(found, "A", bars.mover(row, "A"))
         lines.append([row, f"{published:.0f}", seconds(bars.time_to_mean(runs)) if runs else "–",
                       mbit(medians(runs)) if runs else "–"])
-    auto = bars.runs(found, "A", cases.AUTO.name)
+    auto = runs_of(found, "A", cases.AUTO.name)
     lines.append([f"`{cases.AUTO.name}`", "", seconds(bars.time_to_mean(auto)) if auto else "–",
                   mbit(medians(auto)) if auto else "–"])
     return table(["", "s to its mean, paper", "here", "its mean, Mbit/s"], lines)
@@ -156,7 +156,7 @@ def figure_three(found: Found) -> str:
 def figure_four(found: Found) -> str:
     lines = []
     for name in (each.name for pair in cases.TAILS for each in reversed(pair)):
-        if runs := bars.runs(found, cases.TAIL, name):
+        if runs := runs_of(found, cases.TAIL, name):
             tails = [bars.tail(run) for run in runs]
             length = spread([s for s, _ in tails])
             steps = [statistics.median(bars.left(run)[i] for run in runs) for i in range(len(paper.FIGURE_4))]

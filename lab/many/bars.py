@@ -7,7 +7,7 @@ from lab.ground.results import Record
 from lab.ground.stats import Ratio, paired
 from lab.many.cases import CLEAR, FIRST, FIRST_FEW, RCLONE, RSYNC, TRUSTED, WHOLE, WIDE
 from lab.many.idle import OURS, RsyncLocal
-from lab.pages.parts import Bar
+from lab.pages.parts import Bar, at_least
 
 # Of rsync's seconds where nothing is to be done, and of others' rates where all is.
 SECONDS, RSYNC_LEAST, RCLONE_LEAST = 0.75, 1.5, 10.0
@@ -50,13 +50,10 @@ def idle_bars(records: Sequence[Record]) -> list[Bar]:
 
 
 def first_bars(found: Found) -> list[Bar]:
-    bars = []
+    bars: list[Bar] = []
     for name, mover, other, least in ((FIRST, CLEAR, RSYNC, RSYNC_LEAST), (FIRST_FEW, TRUSTED, RCLONE, RCLONE_LEAST)):
         there = found.get(name, {})
         runs = there.get(mover.name, [])
-        own = ratio(runs, there.get(other.name, []))
-        if own is not None:
-            bars.append(Bar(f"{name}: `{mover.name}` ÷ {other.name}", f"≥ {least:g}", str(own), own.median >= least,
-                            own.count))
+        bars += at_least(f"{name}: `{mover.name}` ÷ {other.name}", ratio(runs, there.get(other.name, [])), least)
         bars += memory_bar(f"{name}: `{mover.name}`", [run.record for run in runs])
     return bars

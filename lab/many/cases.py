@@ -13,7 +13,7 @@ from lab.rivals.rsyncd import RsyncDaemon
 from lab.rivals.ssh import RcloneSftp
 from lab.rivals.tidegate import Tidegate
 from lab.runs.datasets import KB, Plan
-from lab.shard import Options, Shard, grid, known, named, results
+from lab.shard import Options, Shard, grid, known_of, named, results
 
 MILLION, FEW = 1_000_000, 30_000
 IDLE = "many-idle"
@@ -52,9 +52,8 @@ def measure_idle(options: Options) -> bool:
 
 
 def counted_idle() -> tuple[int, int]:
-    able = {mover.name for mover in MOVERS if not mover.missing()}
-    done = {record.key for record in known(IDLE) if record.ok and record.contender in able and record.repeat < REPEATS}
-    return len(done), len(SHAPES) * REPEATS * len(able)
+    able = [mover.name for mover in MOVERS if not mover.missing()]
+    return known_of(IDLE, {(shape.name, mover) for shape in SHAPES for mover in able}, REPEATS)
 
 
 SHARDS = (Shard(IDLE, "1,000,000 files, nothing to do, on one host", 20, measure_idle, counted_idle),

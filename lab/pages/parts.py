@@ -5,6 +5,8 @@ from collections.abc import Container, Iterable, Sequence
 from csv import writer
 from dataclasses import dataclass
 
+from lab.ground.stats import Ratio
+
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A Markdown table, and a blank line after it."""
@@ -54,6 +56,13 @@ class Bar:
     def row(self) -> list[str]:
         verdict = self.verdict.replace("no", "**no**")
         return [self.what, self.wanted, self.measured, str(self.count), verdict]
+
+
+def at_least(what: str, measured: Ratio | None, least: float) -> list[Bar]:
+    """That the median of a ratio reaches so much; nothing where it was not measured."""
+    if measured is None:
+        return []
+    return [Bar(what, f"≥ {least:g}", str(measured), measured.median >= least, measured.count)]
 
 
 def bars_table(bars: Iterable[Bar]) -> str:

@@ -2,12 +2,11 @@
 
 import os
 import shlex
-from pathlib import Path
 
 from lab.ground.places import tidegate_binary
 from lab.links.link import RECEIVER_ADDRESS
 from lab.rivals.base import Contender, write_lists
-from lab.rivals.ssh import PORT, options, ssh, start_sshd
+from lab.rivals.ssh import options, rclone, rsync, ssh, start_sshd
 from lab.rivals.tidegate import Tidegate
 from lab.runs.trial import Command, Trial
 
@@ -66,10 +65,7 @@ class RsyncPush(Push):
             write_lists(trial, self.processes)
 
     def commands(self, trial: Trial) -> list[Command]:
-        lists = [[f"--files-from={path}"] for path in sorted(trial.scratch.glob("share*"))] or [[]]
-        return [Command(trial.link.sender, ["rsync", "-a", "--whole-file", *those, "-e", ssh(trial),
-                                            f"{trial.source.root}/", f"{HOST}:{trial.destination}/"])
-                for those in lists]
+        return rsync(trial, trial.link.sender, f"{trial.source.root}/", f"{HOST}:{trial.destination}/")
 
 
 class Scp(Push):
@@ -96,20 +92,13 @@ class TarSsh(Push):
 
 
 class RcloneSftpPush(Push):
-    """As many files at once as serve it best: its own number near, more far away."""
-
     name = "rclone sftp"
     trust = "ssh, checksum by a second reading"
     programs = ("rclone", "ssh-keygen", "/usr/sbin/sshd")
     leaves_with = (1,)
 
     def commands(self, trial: Trial) -> list[Command]:
-        many = ["--transfers", 16, "--checkers", 16] if trial.setting.needs_streams else []
-        return [Command(trial.link.sender,
-                        ["rclone", "copy", trial.source.root, f":sftp:{trial.destination}", "--config", "/dev/null",
-                         "--sftp-host", RECEIVER_ADDRESS, "--sftp-port", PORT, "--sftp-user", "root",
-                         "--sftp-key-file", trial.scratch / "user", *many],
-                        environment={"HOME": os.fspath(trial.scratch)})]
+        return rclone(trial, trial.link.sender, RECEIVER_ADDRESS, trial.source.root, f":sftp:{trial.destination}")
 
 
 def pushers() -> tuple[Contender, ...]:

@@ -40,6 +40,21 @@ def ssh(trial: Trial) -> str:
     return " ".join(["ssh", *options(trial)])
 
 
+def rsync(trial: Trial, at: str, source: str, destination: str) -> list[Command]:
+    """A process for each list of files, or one for all of them; with the quickest cipher here."""
+    lists = [[f"--files-from={path}"] for path in sorted(trial.scratch.glob("share*"))] or [[]]
+    return [Command(at, ["rsync", "-a", "--whole-file", *those, "-e", ssh(trial), source, destination])
+            for those in lists]
+
+
+def rclone(trial: Trial, at: str, server: str, source: object, destination: object) -> list[Command]:
+    """As many files at once as serve it best: its own number near, more far away."""
+    many = ["--transfers", 16, "--checkers", 16] if trial.setting.needs_streams else []
+    return [Command(at, ["rclone", "copy", source, destination, "--config", "/dev/null", "--sftp-host", server,
+                         "--sftp-port", PORT, "--sftp-user", "root", "--sftp-key-file", trial.scratch / "user", *many],
+                    environment={"HOME": os.fspath(trial.scratch)})]
+
+
 class OverSsh(Contender):
     level = "a"
 
@@ -48,7 +63,7 @@ class OverSsh(Contender):
 
 
 class RsyncSsh(OverSsh):
-    """rsync over ssh with the quickest cipher here, each process with its share of the bytes."""
+    """Each process with its share of the bytes."""
 
     name = "rsync over ssh, two processes"
     trust = "ssh, whole-file checksum"
@@ -62,11 +77,7 @@ class RsyncSsh(OverSsh):
         write_lists(trial, self.processes(trial))
 
     def commands(self, trial: Trial) -> list[Command]:
-        lists = sorted(trial.scratch.glob("share*"))
-        return [Command(trial.link.receiver,
-                        ["rsync", "-a", "--whole-file", f"--files-from={path}", "-e", ssh(trial),
-                         f"root@{SENDER_ADDRESS}:{trial.source.root}/", f"{trial.destination}/"])
-                for path in lists]
+        return rsync(trial, trial.link.receiver, f"root@{SENDER_ADDRESS}:{trial.source.root}/", f"{trial.destination}/")
 
 
 class RcloneSftp(OverSsh):
@@ -75,12 +86,7 @@ class RcloneSftp(OverSsh):
     programs = ("rclone", "ssh-keygen", "/usr/sbin/sshd")
 
     def commands(self, trial: Trial) -> list[Command]:
-        streams = ["--transfers", 16, "--checkers", 16] if trial.setting.needs_streams else []
-        return [Command(trial.link.receiver,
-                        ["rclone", "copy", f":sftp:{trial.source.root}", trial.destination,
-                         "--config", "/dev/null", "--sftp-host", SENDER_ADDRESS, "--sftp-port", PORT,
-                         "--sftp-user", "root", "--sftp-key-file", trial.scratch / "user", *streams],
-                        environment={"HOME": os.fspath(trial.scratch)})]
+        return rclone(trial, trial.link.receiver, SENDER_ADDRESS, f":sftp:{trial.source.root}", trial.destination)
 
 
 class Bbcp(OverSsh):

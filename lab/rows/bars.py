@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from lab.grid.figures import Found, Run
-from lab.grid.stretch import goodput, median, ratio, workers
-from lab.pages.parts import Bar
+from lab.grid.figures import Found, Run, medians, ratio
+from lab.grid.stretch import goodput, workers
+from lab.pages.parts import Bar, at_least
 from lab.rows.cases import OWN, ROWS, Row
 
 LEAST, MORE_WORKERS = 0.97, 1.3
@@ -26,9 +26,9 @@ def best_fixed(row: Row, there: Mapping[str, Sequence[Run]]) -> str | None:
     """None until all of them were run."""
     if any(rule.name not in there for rule in row.fixed):
         return None
-    rates = {rule.name: median(there[rule.name], lambda run: moved(row, run)) for rule in row.fixed}
+    rates = {rule.name: medians(there[rule.name], lambda run: moved(row, run)) for rule in row.fixed}
     good = [name for name, bps in rates.items() if bps >= AS_GOOD * max(rates.values())]
-    return min(good, key=lambda name: median(there[name], lambda run: used(row, run)))
+    return min(good, key=lambda name: medians(there[name], lambda run: used(row, run)))
 
 
 def row_bars(row: Row, there: Mapping[str, Sequence[Run]]) -> list[Bar]:
@@ -37,15 +37,15 @@ def row_bars(row: Row, there: Mapping[str, Sequence[Run]]) -> list[Bar]:
     if not own:
         return made
     if row.least_mbit is not None:
-        mbit = median(own, lambda run: moved(row, run)) / 1e6
+        mbit = medians(own, lambda run: moved(row, run)) / 1e6
         made.append(Bar(f"{name}: Mbit/s", f"≥ {row.least_mbit:g}", f"{mbit:.1f}", mbit >= row.least_mbit, len(own)))
     pair = None if best is None else ratio(own, there[best], lambda run: moved(row, run))
     if best is None or pair is None:
         return made
-    ours, theirs = (median(runs, lambda run: used(row, run)) for runs in (own, there[best]))
-    late = median(own, lambda run: used(row, run, row.case.seconds / 2))
+    ours, theirs = (medians(runs, lambda run: used(row, run)) for runs in (own, there[best]))
+    late = medians(own, lambda run: used(row, run, row.case.seconds / 2))
     most = float(FEW) if round(theirs) == 1 else MORE_WORKERS * theirs
-    return [*made, Bar(f"{name}: ÷ {best}", f"≥ {LEAST:g}", str(pair), pair.median >= LEAST, pair.count),
+    return [*made, *at_least(f"{name}: ÷ {best}", pair, LEAST),
             Bar(f"{name}: mean workers, beside those of {best}", f"≤ {most:.3g}", f"{ours:.2f} (late half {late:.2f})",
                 ours <= most, pair.count)]
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from lab.grid.figures import Found, Run, found_in
+from lab.grid.figures import Found, Run, found_in, medians
 from lab.grid.remarks import failures, measured_on
 from lab.grid.show import over_time, raw
-from lab.grid.stretch import goodput, median, stages
+from lab.grid.stretch import goodput, stages
 from lab.ground.results import Record
 from lab.ground.stats import shown, spread
 from lab.pages.parts import image, measured_bars, measured_table
@@ -50,7 +50,7 @@ def drawn(row: Row, found: Found) -> list[str]:
     """The default rule, the best fixed number and the fastest of the other rules."""
     there = found.get(row.case.name, {})
     rivals = [rule.name for rule in row.rivals if rule.name in there]
-    fastest = max(rivals, key=lambda name: median(there[name], lambda run: moved(row, run)), default=None)
+    fastest = max(rivals, key=lambda name: medians(there[name], lambda run: moved(row, run)), default=None)
     return [name for name in (OWN.name, best_fixed(row, there), fastest) if name is not None]
 
 
@@ -65,7 +65,7 @@ def row_table(row: Row, found: Found) -> str:
         each = zip(*(stages(run, begin_s, end) for run in runs))
         return "/".join(f"{spread(stage).median:.1f}" for stage in each)
 
-    order = sorted(there, key=lambda name: -median(there[name], lambda run: moved(row, run)))
+    order = sorted(there, key=lambda name: -medians(there[name], lambda run: moved(row, run)))
     rows = [[f"**{name}**" if name == OWN.name else name, rate(runs, 0.0), rate(runs, end / 2), used(runs, 0.0),
              used(runs, end / 2), str(len(runs))] for name, runs in ((name, there[name]) for name in order)]
     return measured_table(["mover", "Mbit/s, whole run", "late half", "workers, whole run", "late half", "n"], rows)

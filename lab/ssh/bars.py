@@ -5,8 +5,8 @@ import statistics
 from collections.abc import Sequence
 
 from lab.grid.case import Case
-from lab.grid.figures import Found, Run, best, medians, ratio
-from lab.pages.parts import Bar
+from lab.grid.figures import Found, Run, best, medians, ratio, runs_of
+from lab.pages.parts import Bar, at_least
 from lab.runs.datasets import NAMES
 from lab.ssh.cases import FAR, LINKS, OURS, RSYNC, SCP, case
 
@@ -30,30 +30,24 @@ def processors_used(runs: Sequence[Run]) -> float:
 
 
 def rival_bars(found: Found) -> list[Bar]:
-    bars = []
+    bars: list[Bar] = []
     for on in (case(link, what) for link in LINKS for what in NAMES):
         there = found.get(on.name, {})
         first = best(there, lambda name: name != OURS)
-        own = ratio(there[OURS], there[first]) if first is not None and OURS in there else None
-        if first is None or own is None:
+        if first is None:
             continue
         link, processors = link_used(on, there[first]), processors_used(there[first])
         wanted = IDLE_LEAST if max(link, processors) <= 1 - IDLE else LEAST
-        bars.append(Bar(f"{on.name}: ÷ the best rival, {first}, which uses {link:.0%} of the link and "
-                        f"{processors:.0%} of the processors", f"≥ {wanted:g}", str(own), own.median >= wanted,
-                        own.count))
+        bars += at_least(f"{on.name}: ÷ the best rival, {first}, which uses {link:.0%} of the link and "
+                         f"{processors:.0%} of the processors", ratio(there.get(OURS, []), there[first]), wanted)
     return bars
 
 
 def far_bars(found: Found) -> list[Bar]:
-    bars = []
-    for on in (case(FAR, what) for what in NAMES):
-        there = found.get(on.name, {})
+    bars: list[Bar] = []
+    for name in (case(FAR, what).name for what in NAMES):
         for other in (SCP, RSYNC):
-            own = ratio(there[OURS], there[other]) if OURS in there and other in there else None
-            if own is not None:
-                bars.append(Bar(f"{on.name}: ÷ {other}", f"≥ {FAR_LEAST:g}", str(own), own.median >= FAR_LEAST,
-                                own.count))
+            bars += at_least(f"{name}: ÷ {other}", ratio(runs_of(found, name, OURS), runs_of(found, name, other)), FAR_LEAST)
     return bars
 
 
@@ -66,11 +60,10 @@ def first_byte_s(runs: Sequence[Run]) -> float | None:
 def first_bars(found: Found) -> list[Bar]:
     bars = []
     for on in (case(link, "first") for link in LINKS):
-        there = found.get(on.name, {})
-        own, theirs = (first_byte_s(there.get(name, [])) for name in (OURS, RSYNC))
+        own, theirs = (first_byte_s(runs_of(found, on.name, name)) for name in (OURS, RSYNC))
         if own is None or theirs is None:
             continue
         wanted = theirs + LATER * on.scenario.link.rtt_s
         bars.append(Bar(f"{on.name}: from return to the first byte; rsync {theirs * 1e3:.0f} ms",
-                        f"≤ {wanted * 1e3:.0f} ms", f"{own * 1e3:.0f} ms", own <= wanted, len(there[OURS])))
+                        f"≤ {wanted * 1e3:.0f} ms", f"{own * 1e3:.0f} ms", own <= wanted, len(runs_of(found, on.name, OURS))))
     return bars

@@ -9,7 +9,7 @@ from lab.automdt import bars, cases, pictures, report
 from lab.automdt.paper import FIGURE_5
 from lab.grid import exploring
 from lab.grid.engine import Engine
-from lab.grid.figures import Run, found_in
+from lab.grid.figures import Run, found_in, runs_of
 from lab.grid.policies import argv
 from lab.ground.results import Record
 from lab.runs.trial import Trial
@@ -133,7 +133,7 @@ class Bars(unittest.TestCase):
         self.assertEqual(made_["read is slow: `auto`, s to 90 % of the link"].measured, "1")
 
     def test_too_many_writers_are_seen(self) -> None:
-        marlin = bars.runs(self.found, "write", MARLIN)
+        marlin = runs_of(self.found, "write", MARLIN)
         self.assertEqual(bars.astray(marlin, "write"), [1.0, 1.0])
         self.assertGreater(min(bars.unsteady(marlin)), 1)
         self.assertEqual(bars.soon(marlin, "write"), [41.0, 41.0])

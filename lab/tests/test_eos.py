@@ -17,9 +17,9 @@ from lab.eos.report import page
 from lab.eos.sampled import sampled
 from lab.eos.scheduled import moving_bps, total_bps
 from lab.eos.shards import SHARDS
-from lab.eos.task import Outcome, Plan, Task, counted, run_all, selected
+from lab.eos.task import Outcome, Plan, Task, counted, names, run_all
 from lab.ground.results import Record, load
-from lab.shard import NotHere, Options
+from lab.shard import NotHere, Options, selected
 from lab.tests import records
 from lab.tests.records import whole
 
@@ -221,7 +221,7 @@ class Tasks(unittest.TestCase):
         self.assertEqual(calls, [("b", 0), ("b", 1)])
         self.assertEqual(len([each for each in load(self.file) if each.ok]), 4)
         self.assertEqual(load(self.file)[0].rate_bps, 4000.0)
-        with mock.patch("lab.eos.task.known", lambda shard: load(self.file)):
+        with mock.patch("lab.shard.known", lambda shard: load(self.file)):
             self.assertEqual(counted(self.plan(calls)), (4, 4))
 
     def test_a_budget_that_is_spent_begins_nothing(self) -> None:
@@ -238,9 +238,9 @@ class Tasks(unittest.TestCase):
 
     def test_words_choose_rows_and_columns(self) -> None:
         tasks = gridftp.tasks(gridftp.FIGURE_3)
-        self.assertEqual(len(selected(tasks, ("256 MB", gridftp.sampling(25)))), 1)
+        self.assertEqual(len(selected("cell", tasks, ("256 MB", gridftp.sampling(25)), names)), 1)
         with self.assertRaises(NotHere):
-            selected(tasks, ("nonsense",))
+            selected("cell", tasks, ("nonsense",), names)
 
 
 class Shards(unittest.TestCase):

@@ -90,25 +90,19 @@ fn number(policy: &Policy, fact: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use tidegate_control::{Scenario, SimulatorOptions, simulate};
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        control: ControlArgs,
-    }
+    use crate::values::parsed;
 
     #[test]
     fn what_one_try_taught_the_next_one_knows() {
         let directory = tempfile::tempdir().expect("a directory");
         let saved = directory.path().join("saved");
         let first = concat!(env!("CARGO_MANIFEST_DIR"), "/../control/policies/universal.safetensors");
-        let words = ["tidegate", "--optimizer=policy:online", "--policy", first, "--save-policy"];
-        let words = words.into_iter().map(std::ffi::OsStr::new).chain([saved.as_os_str()]);
-        let control = Line::try_parse_from(words).expect("understood").control;
+        let kept_at = saved.to_str().expect("text");
+        let words = ["--optimizer=policy:online", "--policy", first, "--save-policy", kept_at];
+        let control: ControlArgs = parsed(&words);
         let scenario =
             Scenario::from_toml(include_str!("../../../scenarios/automdt-read.toml")).expect("a path");
         let mut lesson = Lesson::begin(&control).expect("it can be kept");

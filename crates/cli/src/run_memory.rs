@@ -76,13 +76,13 @@ pub fn notice(memory: &PathMemory) -> String {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use tidegate_control::{BitRate, PerStage};
 
     use super::*;
+    use crate::values::parsed;
 
-    #[derive(Parser)]
-    struct Line {
+    #[derive(Args)]
+    struct Options {
         #[command(flatten)]
         control: ControlArgs,
         #[command(flatten)]
@@ -90,9 +90,9 @@ mod tests {
     }
 
     fn memory(state: &Path, words: &[&str]) -> Option<RunMemory> {
-        let line = Line::try_parse_from([&["tidegate"], words].concat()).expect("understood");
+        let options: Options = parsed(words);
         let path = PathKey { source: "a".to_owned(), destination: "b".to_owned(), terms: Vec::new() };
-        line.memory.of(Some(path), &line.control, state)
+        options.memory.of(Some(path), &options.control, state)
     }
 
     /// So many epochs of so many workers.

@@ -421,27 +421,17 @@ mod tests {
     use std::collections::VecDeque;
     use std::convert::Infallible;
 
-    use clap::Parser;
     use tidegate_control::{
         Bounds, Concurrency, Ends, Environment, Host, Observation, PerStage, Proposal, Remaining, Scenario,
         SimulatorOptions, run, simulate,
     };
 
     use super::*;
-
-    #[derive(Parser)]
-    struct Line {
-        #[command(flatten)]
-        control: ControlArgs,
-    }
-
-    fn control(words: &[&str]) -> ControlArgs {
-        Line::try_parse_from([&["tidegate"], words].concat()).expect("understood").control
-    }
+    use crate::values::parsed;
 
     /// What the loop asks of this host at first.
     fn start(words: &[&str], host: Host) -> Concurrency {
-        let control = control(words);
+        let control: ControlArgs = parsed(words);
         let mut rule = control.optimizer().expect("a rule");
         let script = Script { host, bounds: PerStage::all(Bounds::new(1, 32)), seen: VecDeque::new() };
         script.played(&mut *rule, control.start.map(PerStage::all))[0].setpoint
@@ -449,9 +439,14 @@ mod tests {
 
     #[test]
     fn only_the_rule_that_knows_how_is_told_how_to_share() {
-        let said = |words: &[&str]| control(words).optimizer().err().map(|error| error.to_string());
+        let said =
+            |words: &[&str]| parsed::<ControlArgs>(words).optimizer().err().map(|error| error.to_string());
         assert_eq!(said(&["--share", "full"]), None);
-        assert!(control(&["--optimizer", "aimd:hold", "--aimd-epsilon", "0.5%"]).optimizer().is_ok());
+        assert!(
+            parsed::<ControlArgs>(&["--optimizer", "aimd:hold", "--aimd-epsilon", "0.5%"])
+                .optimizer()
+                .is_ok()
+        );
         for (rule, epsilon, wanted) in
             [("auto", "1%", "--optimizer aimd"), ("aimd", "200%", "epsilon must be")]
         {
@@ -576,7 +571,7 @@ mod tests {
             simulate(&scenario, &mut simulated, None, SimulatorOptions::new(1, Duration::from_secs(1), 40));
             assert_eq!(simulated.seen.len(), 40);
             // As a transfer does.
-            let mut live = control(&["--optimizer", name]).optimizer().expect("a rule");
+            let mut live = parsed::<ControlArgs>(&["--optimizer", name]).optimizer().expect("a rule");
             let script =
                 Script { host: Host::default(), bounds: scenario.bounds(), seen: simulated.seen.clone() };
             assert_eq!(script.played(&mut *live, None), simulated.answers, "{name}");

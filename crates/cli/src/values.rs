@@ -47,6 +47,14 @@ pub fn ends_in(time: Duration) -> Result<u64, Error> {
     now.checked_add(time).map(|end| end.as_secs()).ok_or_else(|| usage("that is too long"))
 }
 
+/// Options as a test types them.
+#[cfg(test)]
+pub fn parsed<T: clap::Args>(words: &[&str]) -> T {
+    let command = T::augment_args(clap::Command::new("tidegate"));
+    let matches = command.try_get_matches_from([&["tidegate"], words].concat()).expect("understood");
+    T::from_arg_matches(&matches).expect("read")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -103,16 +103,7 @@ fn epoch(standing: &Standing, elapsed: Duration) -> Epoch {
         throughput_bps: PerStage::all(BitRate(sum(|mover| mover.throughput_bps))),
         remaining_bytes: total.map(|total| total.saturating_sub(bytes)),
         arrived: Some(Arrival { bytes, new_bytes: bytes, total_bytes: total }),
-        standard_error: PerStage::default(),
-        waited: PerStage::default(),
-        staging_free_bytes: Default::default(),
-        staging_capacity_bytes: Default::default(),
-        loss: None,
-        rtt_us: None,
-        streams: None,
-        cpu: Default::default(),
-        utility: None,
-        notice: None,
+        ..Epoch::default()
     }
 }
 

@@ -81,22 +81,13 @@ impl Mover for Pretender {
                 concurrency: Concurrency::all(3),
                 setpoint: Concurrency::all(3),
                 throughput_bps: PerStage::all(BitRate::mbps(8)),
-                standard_error: PerStage::default(),
-                waited: PerStage::default(),
-                staging_free_bytes: Default::default(),
-                staging_capacity_bytes: Default::default(),
                 remaining_bytes: Some(ByteCount(3_000_000)),
                 arrived: Some(Arrival {
                     bytes: ByteCount(1_500_000),
                     new_bytes: ByteCount(1_000_000),
                     total_bytes: Some(ByteCount(3_000_000)),
                 }),
-                loss: None,
-                rtt_us: None,
-                streams: None,
-                cpu: Default::default(),
-                utility: None,
-                notice: None,
+                ..Epoch::default()
             };
             let _ = run.epochs.send(epoch).await;
             let (mut gate, mut stop) = (this.gate.clone(), run.stop.clone());

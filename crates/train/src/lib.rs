@@ -7,7 +7,16 @@
 //! The same seed gives the same weights on the same kind of machine, with one thread or two: work is
 //! split where the parts are independent, and never summed in the order in which threads finish.
 //!
-//! Modules are listed from the ground up.
+//! | you want | take |
+//! |---|---|
+//! | a policy for a path, batch by batch | [`session::Session`] of a [`practice::PathTask`], told by [`ppo::PpoConfig`] and [`session::Stop`] |
+//! | the same by a paper's own algorithm | [`published::Published`], with its [`published::Constants`] |
+//! | either, stopped alike | [`session::Trainer`] |
+//! | a recipe, and what of it can be set by name | [`settings::Plan`] |
+//! | a rule that goes on to learn while a transfer runs | [`online::Online`] |
+//! | one policy for every path | [`universal::Universal`] |
+//!
+//! Modules are listed from the ground up: each one imports only from those above it.
 
 // The network and its gradient.
 pub mod adam;

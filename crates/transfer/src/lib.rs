@@ -11,7 +11,6 @@
 //! ```text
 //! transfer    route: From, To, Setup, begin · link: Link · Interrupt, Pace · Running, Paced, Tracked: what else runs
 //!             file_client: FileClient: files without a transfer
-//! endpoint    Endpoint, Config, ticket_from_state: what others send to and get from
 //! endpoint    Endpoint, Config, ticket_from_state: what others send to and get from · access: tokens for HTTP
 //!
 //! error       Error, ErrorKind, Result
@@ -26,13 +25,13 @@
 //! store       Source, Sink and what they answer with · file_source, file_sink, abandoned, named
 //! record_log  RecordLog · journal: Journal · catalogue: Catalogues
 //! mirror      Mirror: what a destination removes
-//! pipeline    write_path, pool, staging, work, proof: what downloads and uploads share with transfers
+//! pipeline    write_path, pool, staging, work, proof, waits: what downloads and uploads share with transfers
 //! sys         clock: Instant · confined: Root · fs · identity: fingerprint · processors: CpuTime · memory
 //!
 //! fence       Fence: a transfer under a lease
 //! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
-//!             files: FileRequest, FileReply, FileStatus
-//!             message, handshake, session, channel, frame: for peers that tests script
+//!             way: Way, Carriers: how an endpoint is reached · files: FileRequest, FileReply, FileStatus
+//!             message, stepped, handshake, session, channel, frame: for peers that tests script
 //! ```
 //!
 //! # A whole transfer

@@ -1,6 +1,6 @@
 //! What is promised on a page is there, and what is there has its page.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::rust::{code_lines, contains_word, declared_module};
@@ -100,6 +100,45 @@ fn the_picture_of_the_floors_names_every_module() {
         }
     }
     report("the picture of the floors is whole:", &problems);
+}
+
+#[test]
+fn the_picture_of_the_floors_is_in_the_order_of_the_lists() {
+    let picture = architecture("The floors");
+    let mut problems = Vec::new();
+    let (mut name, mut floors, mut last) = ("", BTreeMap::new(), usize::MAX);
+    for line in picture.lines() {
+        if let Some(begun) = line.strip_prefix(" crates/") {
+            name = begun.split(' ').next().unwrap_or_default();
+            (floors, last) = (floors_of(name), usize::MAX);
+        }
+        // The column of the modules, between that of their group and what is said of them.
+        let column: String = line.chars().skip(20).take(29).collect();
+        for module in column.split_whitespace() {
+            let Some(&floor) = floors.get(module) else { continue };
+            if floor > last {
+                problems.push(format!(
+                    "ARCHITECTURE.md: crates/{name} lists `{module}` above what the picture names before it"
+                ));
+            }
+            last = floor;
+        }
+    }
+    report("the picture of the floors is read from the top down:", &problems);
+}
+
+/// How far up each module of a crate is listed. Neighbours are sorted by their names, and are of one floor.
+fn floors_of(name: &str) -> BTreeMap<String, usize> {
+    let text = read(&Path::new("crates").join(name).join("src/lib.rs")).unwrap_or_default();
+    let (mut floor, mut floors) = (0, BTreeMap::new());
+    for line in text.lines() {
+        let Some(module) = declared_module(line) else {
+            floor += 1;
+            continue;
+        };
+        floors.insert(module.to_owned(), floor);
+    }
+    floors
 }
 
 #[test]

@@ -9,11 +9,9 @@ from os import PathLike
 from typing import Literal, TypedDict
 
 
-class CopyOptions(TypedDict, total=False):
-    """Options of `tidegate copy`."""
+class _SelectionOptions(TypedDict, total=False):
+    """Shared by copy, verify."""
 
-    checksum: bool
-    links: Literal["keep", "skip", "follow"]
     exclude: str | Sequence[str]
     include: str | Sequence[str]
     exclude_from: str | PathLike[str] | Sequence[str | PathLike[str]]
@@ -29,6 +27,77 @@ class CopyOptions(TypedDict, total=False):
     existing: bool
     ignore_existing: bool
     update: bool
+
+
+class _RuleOptions(TypedDict, total=False):
+    """Shared by copy, verify, get, put."""
+
+    optimizer: str
+    policy: str | PathLike[str]
+    save_policy: str | PathLike[str]
+    share: str
+    aimd_epsilon: str
+    epoch: str | timedelta
+    max_workers: int
+    start: int
+    bounds: str | PathLike[str]
+    seed: int
+    utility_k: float
+    utility_b: float
+    utility_loss: Literal["falcon", "ldm", "none"]
+
+
+class _ChannelOptions(TypedDict, total=False):
+    """Shared by copy, verify."""
+
+    data_plane: Literal["tls", "clear"]
+    verify: Literal["blake3", "block"]
+    limit_read: str
+    limit_network: str
+    limit_write: str
+    limit_link: str
+    retry_for: str | timedelta
+    staging: str
+    chunk_size: str
+    chunking: Literal["on", "off"]
+    pipelining: Literal["on", "off"]
+
+
+class _TrustOptions(TypedDict, total=False):
+    """Shared by copy, verify, estimate, ls."""
+
+    state: str | PathLike[str]
+    tls_ca: str | PathLike[str]
+    tls_cert: str | PathLike[str]
+    tls_key: str | PathLike[str]
+
+
+class _SshOptions(TypedDict, total=False):
+    """Shared by copy, verify, ls."""
+
+    ssh: str
+    via: Literal["auto", "direct", "reverse", "ssh"]
+    port_range: str
+    advertise: str
+    remote_path: str
+    install_remote: str | PathLike[str]
+
+
+class _BucketOptions(TypedDict, total=False):
+    """Shared by get, put."""
+
+    s3_endpoint: str
+    s3_region: str
+    s3_style: Literal["path", "virtual"]
+    s3_anonymous: bool
+    requester_pays: bool
+
+
+class CopyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, total=False):
+    """Options of `tidegate copy`."""
+
+    checksum: bool
+    links: Literal["keep", "skip", "follow"]
     delete: bool
     delete_excluded: bool
     max_delete: int
@@ -36,99 +105,16 @@ class CopyOptions(TypedDict, total=False):
     move: bool
     stall_timeout: str | timedelta
     epochs: str | PathLike[str]
-    optimizer: str
-    policy: str | PathLike[str]
-    save_policy: str | PathLike[str]
-    share: str
-    aimd_epsilon: str
-    epoch: str | timedelta
-    max_workers: int
-    start: int
-    bounds: str | PathLike[str]
-    seed: int
-    utility_k: float
-    utility_b: float
-    utility_loss: Literal["falcon", "ldm", "none"]
-    data_plane: Literal["tls", "clear"]
-    verify: Literal["blake3", "block"]
-    limit_read: str
-    limit_network: str
-    limit_write: str
-    limit_link: str
-    retry_for: str | timedelta
-    staging: str
-    chunk_size: str
-    chunking: Literal["on", "off"]
-    pipelining: Literal["on", "off"]
-    state: str | PathLike[str]
-    tls_ca: str | PathLike[str]
-    tls_cert: str | PathLike[str]
-    tls_key: str | PathLike[str]
-    ssh: str
-    via: Literal["auto", "direct", "reverse", "ssh"]
-    port_range: str
-    advertise: str
-    remote_path: str
-    install_remote: str | PathLike[str]
     no_memory: bool
 
 
-class VerifyOptions(TypedDict, total=False):
+class VerifyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, total=False):
     """Options of `tidegate verify`."""
 
     links: Literal["keep", "skip", "follow"]
-    exclude: str | Sequence[str]
-    include: str | Sequence[str]
-    exclude_from: str | PathLike[str] | Sequence[str | PathLike[str]]
-    include_from: str | PathLike[str] | Sequence[str | PathLike[str]]
-    filter: str | Sequence[str]
-    files_from: str | PathLike[str]
-    from0: bool
-    min_size: str
-    max_size: str
-    newer_than: str | timedelta
-    older_than: str | timedelta
-    one_file_system: bool
-    existing: bool
-    ignore_existing: bool
-    update: bool
-    optimizer: str
-    policy: str | PathLike[str]
-    save_policy: str | PathLike[str]
-    share: str
-    aimd_epsilon: str
-    epoch: str | timedelta
-    max_workers: int
-    start: int
-    bounds: str | PathLike[str]
-    seed: int
-    utility_k: float
-    utility_b: float
-    utility_loss: Literal["falcon", "ldm", "none"]
-    data_plane: Literal["tls", "clear"]
-    verify: Literal["blake3", "block"]
-    limit_read: str
-    limit_network: str
-    limit_write: str
-    limit_link: str
-    retry_for: str | timedelta
-    staging: str
-    chunk_size: str
-    chunking: Literal["on", "off"]
-    pipelining: Literal["on", "off"]
-    state: str | PathLike[str]
-    tls_ca: str | PathLike[str]
-    tls_cert: str | PathLike[str]
-    tls_key: str | PathLike[str]
-    ssh: str
-    via: Literal["auto", "direct", "reverse", "ssh"]
-    port_range: str
-    advertise: str
-    remote_path: str
-    install_remote: str | PathLike[str]
 
 
-class GetOptions(TypedDict, total=False):
+class GetOptions(_RuleOptions, _BucketOptions, total=False):
     """Options of `tidegate get`."""
 
     overwrite: bool
@@ -168,55 +154,19 @@ class GetOptions(TypedDict, total=False):
     staging: str
     chunk_size: str
     chunking: Literal["on", "off"]
-    s3_endpoint: str
-    s3_region: str
-    s3_style: Literal["path", "virtual"]
-    s3_anonymous: bool
-    requester_pays: bool
     gs_endpoint: str
     billing_project: str
-    optimizer: str
-    policy: str | PathLike[str]
-    save_policy: str | PathLike[str]
-    share: str
-    aimd_epsilon: str
-    epoch: str | timedelta
-    max_workers: int
-    start: int
-    bounds: str | PathLike[str]
-    seed: int
-    utility_k: float
-    utility_b: float
-    utility_loss: Literal["falcon", "ldm", "none"]
     no_memory: bool
     state: str | PathLike[str]
 
 
-class PutOptions(TypedDict, total=False):
+class PutOptions(_RuleOptions, _BucketOptions, total=False):
     """Options of `tidegate put`."""
 
     checksum: bool
     links: Literal["skip", "follow"]
     epochs: str | PathLike[str]
-    optimizer: str
-    policy: str | PathLike[str]
-    save_policy: str | PathLike[str]
-    share: str
-    aimd_epsilon: str
-    epoch: str | timedelta
-    max_workers: int
-    start: int
-    bounds: str | PathLike[str]
-    seed: int
-    utility_k: float
-    utility_b: float
-    utility_loss: Literal["falcon", "ldm", "none"]
     no_memory: bool
-    s3_endpoint: str
-    s3_region: str
-    s3_style: Literal["path", "virtual"]
-    s3_anonymous: bool
-    requester_pays: bool
     part_size: str
     staging: str
     header: str | Sequence[str]
@@ -230,7 +180,7 @@ class PutOptions(TypedDict, total=False):
     state: str | PathLike[str]
 
 
-class EstimateOptions(TypedDict, total=False):
+class EstimateOptions(_TrustOptions, total=False):
     """Options of `tidegate estimate`."""
 
     bytes: str
@@ -251,23 +201,9 @@ class EstimateOptions(TypedDict, total=False):
     limit_link: str
     server: str
     server_ca: str | PathLike[str]
-    state: str | PathLike[str]
-    tls_ca: str | PathLike[str]
-    tls_cert: str | PathLike[str]
-    tls_key: str | PathLike[str]
 
 
-class LsOptions(TypedDict, total=False):
+class LsOptions(_TrustOptions, _SshOptions, total=False):
     """Options of `tidegate ls`."""
 
     recursive: bool
-    state: str | PathLike[str]
-    tls_ca: str | PathLike[str]
-    tls_cert: str | PathLike[str]
-    tls_key: str | PathLike[str]
-    ssh: str
-    via: Literal["auto", "direct", "reverse", "ssh"]
-    port_range: str
-    advertise: str
-    remote_path: str
-    install_remote: str | PathLike[str]

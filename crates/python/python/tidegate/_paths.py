@@ -1,4 +1,4 @@
-"""What the single and the vectorised environment share: spaces, arrays, seeds."""
+"""What the environments share: spaces, arrays, seeds."""
 
 from collections.abc import Iterable, Sequence
 from os import PathLike
@@ -9,6 +9,7 @@ import numpy.typing as npt
 from gymnasium import spaces
 
 from ._core import FEATURES, INFORMATION, Paths, Scenario
+from ._types import Bounds, PerStage
 
 Actions = Literal["continuous", "discrete"]
 Reward = Literal["end_to_end", "automdt", "ldm"]
@@ -22,6 +23,25 @@ HIGH = np.array([10, 10, 10, 1, 1, 1, 1, 1, 1], dtype=np.float32)
 def load(scenario: ScenarioLike) -> Scenario:
     """The scenario itself, or the one in the file of that name."""
     return scenario if isinstance(scenario, Scenario) else Scenario.from_file(scenario)
+
+
+def render_mode_of(mode: str | None) -> str | None:
+    """The mode itself, if it is one."""
+    if mode not in (None, "ansi"):
+        raise ValueError(f"render_mode must be None or 'ansi', not {mode!r}")
+    return mode
+
+
+def observation_space() -> spaces.Space[npt.NDArray[np.float32]]:
+    """The space that `TransferEnv` describes."""
+    return spaces.Box(np.zeros_like(HIGH), HIGH, dtype=np.float32)
+
+
+def action_space(actions: Actions, bounds: PerStage[Bounds]) -> spaces.Box | spaces.MultiDiscrete:
+    """The space that `TransferEnv` describes, within these bounds."""
+    if actions == "continuous":
+        return spaces.Box(-1.0, 1.0, shape=(3,), dtype=np.float32)
+    return spaces.MultiDiscrete([stage.max - stage.min + 1 for stage in bounds])
 
 
 def seed_of(seed: object) -> int:
@@ -68,15 +88,6 @@ class Batch:
         self.start = start
         if actions == "discrete" and not self.paths.same_bounds():
             raise ValueError("discrete actions need the same bounds on every path: use continuous ones")
-
-    def observation_space(self) -> spaces.Box:
-        return spaces.Box(np.zeros_like(HIGH), HIGH, dtype=np.float32)
-
-    def action_space(self, actions: Actions) -> spaces.Box | spaces.MultiDiscrete:
-        if actions == "continuous":
-            return spaces.Box(-1.0, 1.0, shape=(3,), dtype=np.float32)
-        bounds = self.paths.bounds(0)
-        return spaces.MultiDiscrete([stage.max - stage.min + 1 for stage in bounds])
 
     def reset(
         self, mask: npt.NDArray[np.bool_], start: Start

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from gymnasium.error import ResetNeeded
 
 from . import _gymnasium as _gymnasium
+from . import _paths
 from ._core import Scenario
 from ._paths import Actions, Batch, Reward, ScenarioLike, Start, seed_of, start_of
 from ._types import Bounds, PerStage
@@ -78,8 +79,6 @@ class TransferEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
         reference_bps: float | None = None,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f"render_mode must be None or 'ansi', not {render_mode!r}")
         self._batch = Batch(
             [scenario],
             epochs=epochs,
@@ -90,9 +89,9 @@ class TransferEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
             start=start,
             reference_bps=reference_bps,
         )
-        self.render_mode = render_mode
-        self.observation_space = self._batch.observation_space()  # type: ignore[assignment]
-        self.action_space = self._batch.action_space(actions)
+        self.render_mode = _paths.render_mode_of(render_mode)
+        self.observation_space = _paths.observation_space()
+        self.action_space = _paths.action_space(actions, self.bounds)
         self._seeded = False
 
     @property

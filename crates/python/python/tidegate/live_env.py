@@ -17,12 +17,11 @@ from typing import IO, Any, ClassVar
 import gymnasium
 import numpy as np
 import numpy.typing as npt
-from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from . import _gymnasium as _gymnasium
 from ._core import FEATURES, Observation, View
-from ._paths import HIGH, Actions, Reward, Start, start_of
+from ._paths import Actions, Reward, Start, action_space, observation_space, render_mode_of, start_of
 from ._told import observation_of
 from ._types import Bounds, PerStage
 
@@ -82,21 +81,15 @@ class LiveEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
         patience_s: float = 120.0,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f"render_mode must be None or 'ansi', not {render_mode!r}")
         if epochs < 1 or not 100 <= epoch_ms <= 60_000 or not 1 <= max_workers <= 512:
             raise ValueError("epochs must be at least 1, epoch_ms from 100 to 60000 and max_workers from 1 to 512")
         every, one = Bounds(1, max_workers), Bounds(1, 1)
         self.bounds = PerStage(every, every, every) if source is not None else PerStage(one, every, one)
         self.reference_bps = float(reference_bps)
         self._view = View(bounds=self.bounds, reference_bps=self.reference_bps, actions=actions, reward=reward, k=k)
-        self.observation_space = spaces.Box(np.zeros_like(HIGH), HIGH, dtype=np.float32)
-        self.action_space = (
-            spaces.Box(-1.0, 1.0, shape=(3,), dtype=np.float32)
-            if actions == "continuous"
-            else spaces.MultiDiscrete([stage.max - stage.min + 1 for stage in self.bounds])
-        )
-        self.render_mode = render_mode
+        self.observation_space = observation_space()
+        self.action_space = action_space(actions, self.bounds)
+        self.render_mode = render_mode_of(render_mode)
         self._epochs = int(epochs)
         self._start = self._first(start)
         self._processes = _Processes(

@@ -10,6 +10,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
+from . import _paths
 from ._core import Observation, Scenario
 from ._paths import Actions, Batch, Reward, ScenarioLike, Start, load, seed_of, start_of
 
@@ -65,8 +66,6 @@ class TransferVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         render_mode: str | None = None,
     ) -> None:
-        if render_mode not in (None, "ansi"):
-            raise ValueError(f"render_mode must be None or 'ansi', not {render_mode!r}")
         scenarios = _one_each(scenario, num_envs)
         self._mode = AutoresetMode(autoreset_mode)
         self._batch = Batch(
@@ -81,9 +80,9 @@ class TransferVectorEnv(VectorEnv[npt.NDArray[np.float32], npt.NDArray[Any], npt
         )
         self.num_envs = count = len(scenarios)
         self.metadata = {"render_modes": ["ansi"], "render_fps": 1, "autoreset_mode": self._mode}
-        self.render_mode = render_mode
-        self.single_observation_space = self._batch.observation_space()
-        self.single_action_space = self._batch.action_space(actions)
+        self.render_mode = _paths.render_mode_of(render_mode)
+        self.single_observation_space = _paths.observation_space()
+        self.single_action_space = _paths.action_space(actions, self._batch.paths.bounds(0))
         self.observation_space = batch_space(self.single_observation_space, count)
         self.action_space = batch_space(self.single_action_space, count)
         self._seeded = False

@@ -65,18 +65,6 @@ pub fn split(seen: &Observation) -> (Stepped, StepDetail) {
 
 /// What was told; an older endpoint does not tell everything, and what makes no sense is taken for untold.
 pub fn join(stepped: &Stepped, detail: Option<StepDetail>) -> Observation {
-    let Stepped {
-        at,
-        interval,
-        concurrency,
-        throughput,
-        staging_free,
-        staging_capacity,
-        loss,
-        rtt,
-        cpu,
-        remaining,
-    } = *stepped;
     let StepDetail { standard_error, waited, streams } = detail.unwrap_or_default();
     let share = |share: f64| (0.0..=1.0).contains(&share);
     let sound = |streams: &Streams| {
@@ -84,19 +72,19 @@ pub fn join(stepped: &Stepped, detail: Option<StepDetail>) -> Observation {
             && streams.spread.is_finite()
     };
     Observation {
-        at,
-        interval,
-        concurrency,
-        throughput,
+        at: stepped.at,
+        interval: stepped.interval,
+        concurrency: stepped.concurrency,
+        throughput: stepped.throughput,
         standard_error: standard_error.map(|error| if error.is_finite() { error.max(0.0) } else { 0.0 }),
         waited: waited.map(|waited| waited.filter(|&waited| share(waited))),
-        staging_free,
-        staging_capacity,
-        loss,
-        rtt,
+        staging_free: stepped.staging_free,
+        staging_capacity: stepped.staging_capacity,
+        loss: stepped.loss,
+        rtt: stepped.rtt,
         streams: streams.filter(sound),
-        cpu,
-        remaining,
+        cpu: stepped.cpu,
+        remaining: stepped.remaining,
     }
 }
 

@@ -37,13 +37,28 @@ impl StreamSlot {
     }
 }
 
-/// Sends what its worker has just read, with no queue and no other core in between.
-struct Direct<'s> {
+/// A worker that sends what it reads itself.
+struct ReadingStreamer<'s> {
     shared: &'s SenderState,
     index: u16,
     gate: &'s Gate,
     slot: &'s mut StreamSlot,
     throttle: Option<&'s Throttle>,
+}
+
+impl ReadingStreamer<'_> {
+    fn is_wanted(&self) -> bool {
+        self.gate.is_open(self.index)
+    }
+
+    fn send_or_queue(&mut self, block: Block<Sent>) -> bool {
+        self.shared.send_or_queue(self.slot, block, self.throttle)
+    }
+}
+
+/// Sends what its worker has just read, with no queue and no other core in between.
+struct Direct<'s> {
+    worker: ReadingStreamer<'s>,
     /// Times the block in hand.
     pass: Option<Pass<'s>>,
     /// There is no stream right now.
@@ -52,50 +67,44 @@ struct Direct<'s> {
 
 impl Outlet for Direct<'_> {
     fn block(&mut self) -> Option<Block<Sent>> {
-        self.pass = self.shared.shortcut.enter();
-        self.shared.staging.acquire_aside()
+        self.pass = self.worker.shared.shortcut.enter();
+        self.worker.shared.staging.acquire_aside()
     }
 
     fn deliver(&mut self, block: Block<Sent>) {
         if let Some(pass) = &self.pass {
             pass.own_work_follows();
         }
-        self.stranded = !self.shared.send_or_queue(self.slot, block, self.throttle);
+        self.stranded = !self.worker.send_or_queue(block);
         if let Some(pass) = self.pass.take() {
             pass.done();
         }
-        self.shared.settle();
+        self.worker.shared.settle();
     }
 
     fn goes_on(&self) -> bool {
-        !self.stranded && self.gate.is_open(self.index) && self.shared.direct.load(Relaxed)
+        !self.stranded && self.worker.is_wanted() && self.worker.shared.direct.load(Relaxed)
     }
 }
 
 /// Sends a whole claim on one stream, however long that takes to open.
-struct OneStream<'s> {
-    shared: &'s SenderState,
-    index: u16,
-    gate: &'s Gate,
-    slot: &'s mut StreamSlot,
-    throttle: Option<&'s Throttle>,
-}
+struct OneStream<'s>(ReadingStreamer<'s>);
 
 impl Outlet for OneStream<'_> {
     fn block(&mut self) -> Option<Block<Sent>> {
-        self.shared.staging.acquire_aside()
+        self.0.shared.staging.acquire_aside()
     }
 
     fn deliver(&mut self, block: Block<Sent>) {
-        let (shared, slot) = (self.shared, &mut *self.slot);
+        let (shared, slot) = (self.0.shared, &mut *self.0.slot);
         while shared.data_stream(slot).is_none() && !shared.stopped.load(Relaxed) {
             shared.rest(slot.pause());
         }
-        shared.send_or_queue(slot, block, self.throttle);
+        self.0.send_or_queue(block);
     }
 
     fn goes_on(&self) -> bool {
-        self.gate.is_open(self.index) && !self.shared.stopped.load(Relaxed)
+        self.0.is_wanted() && !self.0.shared.stopped.load(Relaxed)
     }
 }
 
@@ -112,8 +121,8 @@ impl SenderState {
             self.rest(slot.pause());
             if let Some(work) = self.work.take(turn, &self.streams_idle) {
                 let (slot, throttle) = (&mut slot, throttle.as_ref());
-                let mut outlet =
-                    Direct { shared: self, index, gate, slot, throttle, pass: None, stranded: false };
+                let worker = ReadingStreamer { shared: self, index, gate, slot, throttle };
+                let mut outlet = Direct { worker, pass: None, stranded: false };
                 self.read_work(work, &mut outlet, &mut reader);
                 continue;
             }
@@ -147,7 +156,8 @@ impl SenderState {
         while gate.pass(index) {
             let Some(work) = self.work.take(|| Admission::Take, &self.streams_idle) else { break };
             let (slot, throttle) = (&mut slot, throttle.as_ref());
-            self.read_work(work, &mut OneStream { shared: self, index, gate, slot, throttle }, &mut reader);
+            let worker = ReadingStreamer { shared: self, index, gate, slot, throttle };
+            self.read_work(work, &mut OneStream(worker), &mut reader);
             if !self.terms.pipelining
                 && let Some(data_stream) = slot.data_stream.take()
             {
