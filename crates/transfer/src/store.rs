@@ -6,8 +6,8 @@
 //! [`SinkFile::write_at`] and completes them in [`Sink::publish`].
 
 pub mod abandoned;
-pub(crate) mod browse;
-pub(crate) mod edit;
+pub mod browse;
+pub mod edit;
 pub mod file_sink;
 pub mod file_source;
 pub(crate) mod memory;
