@@ -9,6 +9,7 @@ use axum::body::Bytes;
 use data_encoding::HEXLOWER;
 use tidegate_transfer::endpoint::access::{Access, Right};
 use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::hash::Digest;
 use tidegate_transfer::manifest::{BLOCK, Timestamp};
 use tidegate_transfer::path::{inside, is_reserved};
 use tidegate_transfer::store::browse::{self, OpenFile, Opened};
@@ -108,6 +109,11 @@ fn version(stat: &Stat) -> Validators {
 }
 
 impl File {
+    /// Its BLAKE3; an error once it is another version, or `over`.
+    pub fn digest(&self, over: &dyn Fn() -> bool) -> Result<Digest> {
+        self.file.digest(over)
+    }
+
     /// What `range` holds, piece by piece; an error once the file is another version.
     pub fn pieces(&self, range: Range<u64>) -> FilePieces {
         FilePieces { file: Some(self.clone()), range }
