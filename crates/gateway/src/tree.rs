@@ -12,7 +12,7 @@ use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::hash::Digest;
 use tidegate_transfer::manifest::{BLOCK, Timestamp};
 use tidegate_transfer::path::{inside, is_reserved};
-use tidegate_transfer::store::browse::{self, OpenFile, Opened};
+use tidegate_transfer::store::browse::{self, OpenFile, OpenPath};
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat};
 use tidegate_transfer::sys::identity::{fingerprint, identity, with_ancestors};
@@ -85,12 +85,12 @@ fn key(name: &[u8], is_directory: bool) -> Vec<u8> {
 pub fn open(access: &Access, path: &[u8]) -> Result<Found> {
     let scope = access.scope(path, Right::Read)?;
     match browse::open(&scope, path.strip_suffix(b"/").unwrap_or(path))? {
-        Opened::Directory(root) => {
+        OpenPath::Directory(root) => {
             let failed = |error| Error::io("open", path, error);
             let modified = modified(&fstat(&root).map_err(failed)?);
             Ok(Found::Directory(Directory { root, path: path.to_vec(), modified }))
         }
-        Opened::File(file) => {
+        OpenPath::File(file) => {
             let (file, stat) = file.pinned()?;
             let (size, version, mode) = (stat.st_size as u64, version(&stat), stat.st_mode & 0o777);
             Ok(Found::File(File { file: Arc::new(file), size, version, mode }))

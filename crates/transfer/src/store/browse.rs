@@ -150,7 +150,7 @@ fn status(stat: &Stat, link: Option<Vec<u8>>) -> FileStatus {
 
 /// What a path leads to, opened for reading.
 #[derive(Debug)]
-pub enum Opened {
+pub enum OpenPath {
     /// A directory.
     Directory(Root),
     /// A regular file.
@@ -158,20 +158,20 @@ pub enum Opened {
 }
 
 /// Opens what is at `path`, if that is a file or a directory.
-pub fn open(scope: &Scope<'_>, path: &[u8]) -> Result<Opened> {
+pub fn open(scope: &Scope<'_>, path: &[u8]) -> Result<OpenPath> {
     let failed = |error| missing("read", path, error);
     let other =
         || Error::new(ErrorKind::Denied, format!("{} is neither a file nor a directory", shown(path)));
     let reached = scope.reach(path)?;
     // Looked at first: opening a device may do something, and a pipe waits for its other end.
     match FileType::from_raw_mode(look(&reached).map_err(failed)?.st_mode) {
-        FileType::Directory => Ok(Opened::Directory(reached.base.dir(&reached.rest).map_err(failed)?)),
+        FileType::Directory => Ok(OpenPath::Directory(reached.base.dir(&reached.rest).map_err(failed)?)),
         FileType::RegularFile => {
             let flags = OFlags::RDONLY | OFlags::NONBLOCK;
             let file = reached.base.open_beneath(&reached.rest, flags, Mode::empty()).map_err(failed)?;
             let is_file = FileType::from_raw_mode(fstat(&file).map_err(failed)?.st_mode).is_file();
             let file = OpenFile { file, path: path.to_vec(), version: None };
-            if is_file { Ok(Opened::File(file)) } else { Err(other()) }
+            if is_file { Ok(OpenPath::File(file)) } else { Err(other()) }
         }
         _ => Err(other()),
     }
@@ -188,7 +188,7 @@ pub struct OpenFile {
 impl OpenFile {
     /// Opens the file `path`, which must be the `version` if that is said.
     pub fn open(scope: &Scope<'_>, path: &[u8], version: Option<Fingerprint>) -> Result<Self> {
-        let Opened::File(file) = open(scope, path)? else {
+        let OpenPath::File(file) = open(scope, path)? else {
             return Err(Error::new(ErrorKind::Usage, format!("{} is a directory", shown(path))));
         };
         let opened = Self { version, ..file };
