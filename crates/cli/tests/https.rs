@@ -217,6 +217,19 @@ fn a_shared_link_reads_until_it_is_revoked_and_is_in_no_log() {
         }
         assert!(!ran.out.contains("dir") && !ran.out.contains("secret"), "{format}: {ran:?}");
     }
+    // What a file hashes to is made once somebody asks for it, and then shown.
+    let hash = world.ok(&["hash", "root/runs/a b.txt"]);
+    let hash = hash.split_whitespace().next().expect("a hash");
+    assert!(page.contains("&amp;hash=blake3") && !page.contains(hash), "{page}");
+    assert_eq!(site.curl("", &format!("{file}&hash=blake3"), &[]), (200, format!("{hash}\n")));
+    assert!(site.curl("", &link, &["-H", "Accept: text/html"]).1.contains(hash));
+    assert!(site.curl("", &link, &[]).1.contains(&format!("\"blake3\":\"{hash}\"")));
+    for (wrong, says) in
+        [(format!("{file}&hash=md5"), "blake3"), (format!("{link}&hash=blake3"), "directory")]
+    {
+        let (status, why) = site.curl("", &wrong, &[]);
+        assert!(status == 400 && why.contains(says) && why.lines().count() == 1, "{status} {why}");
+    }
     let (_, token) = link.split_once("token=").expect("a token");
     let log = site.server.log();
     assert!(

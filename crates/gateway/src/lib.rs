@@ -8,6 +8,8 @@ mod xml;
 
 mod refusal;
 
+mod blocking;
+mod limit;
 mod names;
 
 // What a request asks for, and who asks.
@@ -24,6 +26,8 @@ mod tree;
 
 mod content;
 mod pages;
+
+mod hashes;
 
 mod archive;
 mod page;

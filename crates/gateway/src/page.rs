@@ -12,8 +12,10 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tidegate_control::ByteCount;
 use tidegate_transfer::endpoint::access::url_path;
+use tidegate_transfer::hash::hex;
 use tidegate_transfer::path::split;
 
+use crate::hashes::{HASH, Hashes};
 use crate::tree::Item;
 use crate::validators::date_time;
 
@@ -24,6 +26,7 @@ const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;mar
 h1{font-size:1.25rem;overflow-wrap:anywhere}table{width:100%;border-collapse:collapse}\
 th,td{text-align:left;padding:.25rem .5rem;border-bottom:1px solid #8884}\
 td:first-child{overflow-wrap:anywhere}\
+.h{overflow-wrap:anywhere;font:.75rem/1.2 ui-monospace,monospace}\
 .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\
 a{text-decoration:none}a:hover{text-decoration:underline}:root{color-scheme:light dark}";
 
@@ -38,6 +41,8 @@ pub struct Page<'p> {
     pub more: bool,
     /// Whether the directory that contains it may be looked at.
     pub has_parent: bool,
+    /// What of the files' content is known.
+    pub hashes: &'p Hashes,
     /// What its links carry along, so that they open: the token of the link by which the page was reached.
     pub token: Option<&'p str>,
 }
@@ -59,6 +64,9 @@ struct Entry<'p> {
     size: Option<u64>,
     modified: String,
     etag: &'p str,
+    /// As far as somebody has asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blake3: Option<String>,
 }
 
 /// The form in which a directory is asked for.
@@ -108,6 +116,17 @@ impl Page<'_> {
         self.link(&format!("./{}{end}", url_path(&item.name)), "")
     }
 
+    /// What the file hashes to, or a link that has it made.
+    fn hash(&self, item: &Item) -> String {
+        match self.hashes.known(&item.version) {
+            Some(digest) => hex(&digest),
+            None => {
+                let href = self.link(&format!("./{}", url_path(&item.name)), HASH);
+                format!("<a href=\"{}\">make</a>", escape(href))
+            }
+        }
+    }
+
     fn next(&self) -> Option<String> {
         let last = self.items.last().filter(|_| self.more)?;
         Some(self.link("./", &format!("after={}", url_path(&last.key()))))
@@ -121,7 +140,8 @@ impl Page<'_> {
         };
         let entries = self.items.iter().map(|item| {
             let (name, href, r#type, size, modified) = entry(item);
-            Entry { name, href, r#type, size, modified, etag: &item.version.tag }
+            let blake3 = self.hashes.known(&item.version).map(|digest| hex(&digest));
+            Entry { name, href, r#type, size, modified, etag: &item.version.tag, blake3 }
         });
         let path = format!("/{}", String::from_utf8_lossy(self.path));
         Listing { path, entries: entries.collect(), next: self.next() }
@@ -137,29 +157,33 @@ impl Page<'_> {
              <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"robots\" content=\"noindex\">\
              <style>{STYLE}</style></head><body><h1>{path}</h1>\n<p>Download all of it: <a href=\"{}\">tar</a> \
              or <a href=\"{}\">zip</a></p>\n<table><thead><tr><th>Name</th><th class=\"n\">Size</th>\
-             <th class=\"n\">Modified (UTC)</th></tr></thead><tbody>\n",
+             <th class=\"n\">Modified (UTC)</th><th>BLAKE3</th></tr></thead><tbody>\n",
             escape(self.link("./", "archive=tar")),
             escape(self.link("./", "archive=zip")),
         );
-        let mut row = |href: &str, name: &str, size: &str, exact: &str, modified: &str| {
+        let mut row = |href: &str, name: &str, size: &str, modified: &str, hash: &str| {
             let written = writeln!(
                 page,
-                "<tr><td><a href=\"{}\">{}</a></td><td class=\"n\"{exact}>{size}</td><td class=\"n\">{modified}</td></tr>",
+                "<tr><td><a href=\"{}\">{}</a></td><td class=\"n\"{size}</td><td class=\"n\">{modified}</td>\
+                 <td class=\"h\">{hash}</td></tr>",
                 escape(href),
                 escape(name),
             );
             written.expect("a string takes everything");
         };
         if self.has_parent {
-            row(&self.link("../", ""), "../", "", "", "");
+            row(&self.link("../", ""), "../", ">", "", "");
         }
         for item in self.items {
             let name = String::from_utf8_lossy(&item.name);
             let end = if item.is_directory() { "/" } else { "" };
-            let size = item.size.map_or_else(String::new, |size| ByteCount(size).to_string());
-            let exact = item.size.map_or_else(String::new, |size| format!(" title=\"{size} bytes\""));
+            let size = item.size.map_or_else(
+                || ">".to_owned(),
+                |size| format!(" title=\"{size} bytes\">{}", ByteCount(size)),
+            );
             let modified = date_time(item.version.modified).replace('T', " ").replace('Z', "");
-            row(&self.href(item), &format!("{name}{end}"), &size, &exact, &modified);
+            let hash = if item.is_directory() { String::new() } else { self.hash(item) };
+            row(&self.href(item), &format!("{name}{end}"), &size, &modified, &hash);
         }
         page.push_str("</tbody></table>\n");
         if let Some(next) = self.next() {
@@ -199,7 +223,14 @@ mod tests {
         };
         let items =
             [item(b"<script>\"'&", Some(3)), item(b"javascript:x", None), item(b"\xff?#", Some(2 << 20))];
-        let page = Page { path: b"a/<b>", items: &items, more: true, has_parent: true, token: Some("x.y") };
+        let page = Page {
+            path: b"a/<b>",
+            items: &items,
+            more: true,
+            has_parent: true,
+            hashes: &Hashes::default(),
+            token: Some("x.y"),
+        };
         let html = page.html();
         assert!(!html.contains("<script>") && !html.contains("<b>"), "{html}");
         for wanted in [
@@ -209,6 +240,7 @@ mod tests {
             "<a href=\"./?token=x.y&amp;after=%FF%3F%23\">More",
             "<a href=\"../?token=x.y\">",
             "./?token=x.y&amp;archive=zip",
+            "<a href=\"./%FF%3F%23?token=x.y&amp;hash=blake3\">make</a>",
         ] {
             assert!(html.contains(wanted), "{wanted} in {html}");
         }

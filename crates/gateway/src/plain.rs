@@ -5,13 +5,17 @@ use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tidegate_transfer::endpoint::access::{Access, Right, url_path};
+use tidegate_transfer::hash::hex;
 use tidegate_transfer::path::split;
 
 use crate::archive::{self, Format};
+use crate::blocking::blocking;
 use crate::content::{self, attachment};
+use crate::hashes::Hashes;
 use crate::names::value;
 use crate::page::{PAGE, Page, form};
 use crate::refusal::{Answer, Refusal};
+use crate::served::Asked;
 use crate::tree::{self, Directory, Found};
 
 /// A request that reads.
@@ -27,6 +31,8 @@ pub struct Reading<'r> {
     pub query: &'r [(String, String)],
     /// Its headers.
     pub headers: &'r HeaderMap,
+    /// What files are known to hash to.
+    pub hashes: &'r Hashes,
     /// The token of the link that is used.
     pub link: Option<&'r str>,
 }
@@ -46,6 +52,23 @@ pub fn answer(access: &Access, reading: &Reading<'_>) -> Answer {
         }
         Found::Directory(directory) => of_directory(access, &directory, reading),
     }
+}
+
+/// What the file hashes to that is asked about.
+pub async fn hash(access: Access, asked: Asked, hashes: &Hashes) -> Answer {
+    if value(&asked.query, "hash") != Some("blake3") {
+        return Err(Refusal::senseless("hash=blake3 is what can be asked for"));
+    }
+    let method = asked.parts.method;
+    let file = blocking(move || match tree::open(&access, &asked.path)? {
+        Found::File(file) => Ok(file),
+        Found::Directory(_) => Err(Refusal::senseless("that is a directory: only files have a hash")),
+    });
+    let file = file.await?;
+    let text = if method == Method::HEAD { String::new() } else { hex(&hashes.of(file).await?) + "\n" };
+    let mut response = text.into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    Ok(response)
 }
 
 /// The links of a page are relative to its directory, which ends with a slash.
@@ -83,6 +106,6 @@ fn of_directory(access: &Access, directory: &Directory, reading: &Reading<'_>) -
     let (items, more) = directory.list(access, reading.after, PAGE)?;
     let path = directory.path();
     let has_parent = !path.is_empty() && access.check(split(path).0, Right::Read).is_ok();
-    let page = Page { path, items: &items, more, has_parent, token: reading.link };
+    let page = Page { path, items: &items, more, has_parent, hashes: reading.hashes, token: reading.link };
     Ok(page.answer(form(reading.headers)))
 }

@@ -4,10 +4,11 @@ use axum::body::Body;
 use axum::http::{Method, StatusCode};
 use tidegate_transfer::error::ErrorKind;
 
+use crate::blocking::blocking;
 use crate::credentials::Asker;
 use crate::receive::{Expected, Taker, modified, receive};
 use crate::refusal::{Answer, Refusal};
-use crate::served::{Asked, Served, blocking};
+use crate::served::{Asked, Served};
 use crate::tree::{self, Found};
 use crate::upload::{Parents, Upload};
 use crate::validators::{Validators, Verdict, judge};

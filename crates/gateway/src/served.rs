@@ -1,14 +1,13 @@
-//! What every request that changes something is answered with.
+//! What requests are answered with.
 
 use std::sync::Arc;
 
-use axum::http::StatusCode;
 use axum::http::request::Parts;
 use tidegate_transfer::endpoint::Endpoint;
-use tokio::task::spawn_blocking;
 
+use crate::hashes::Hashes;
+use crate::limit::Limit;
 use crate::multipart::Uploads;
-use crate::refusal::{Answer, Refusal};
 
 /// What is served, and how.
 pub struct Served {
@@ -18,6 +17,10 @@ pub struct Served {
     pub unverified: bool,
     /// What S3's clients put in parts.
     pub uploads: Uploads,
+    /// What files hash to.
+    pub hashes: Hashes,
+    /// How much of it one token may have.
+    pub limit: Limit,
 }
 
 /// A request without its body.
@@ -28,12 +31,4 @@ pub struct Asked {
     pub path: Vec<u8>,
     /// Names and values.
     pub query: Vec<(String, String)>,
-}
-
-/// Does what may wait for a disk.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
-    let failed = "this cannot be answered; the endpoint's log says why";
-    spawn_blocking(work)
-        .await
-        .unwrap_or_else(|_| Err(Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, failed)))
 }

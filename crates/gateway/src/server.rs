@@ -17,18 +17,24 @@ use tidegate_transfer::endpoint::Endpoint;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 
+use crate::blocking::blocking;
 use crate::change::{Removed, make_directory, remove, rename};
 use crate::credentials::{Asker, Shown, asker, is_s3, refuse_other_sites};
+use crate::hashes::Hashes;
+use crate::limit::Limit;
 use crate::multipart::Uploads;
 use crate::plain::{self, Reading};
 use crate::put::put;
 use crate::refusal::Answer;
-use crate::served::{Asked, Served, blocking};
+use crate::served::{Asked, Served};
 use crate::upload::Parents;
 use crate::{dav, names, s3};
 
 /// Most connections at once.
 const CONNECTIONS: usize = 1024;
+
+/// Most requests of one token that are answered at once: the other connections are for others.
+const REQUESTS_OF_A_TOKEN: usize = CONNECTIONS / 4;
 
 /// The methods that are answered.
 const METHODS: &str = "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, MOVE";
@@ -86,7 +92,9 @@ impl Gateway {
     /// Answers until `stop`, and ends what is being answered.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Self { listener, endpoint, unverified } = self;
-        let served = Served { endpoint, unverified, uploads: Uploads::default() };
+        let (uploads, hashes) = (Uploads::default(), Hashes::default());
+        let limit = Limit::new(REQUESTS_OF_A_TOKEN);
+        let served = Served { endpoint, unverified, uploads, hashes, limit };
         listener.serve(Router::new().fallback(handle).with_state(Arc::new(served)), stop).await;
     }
 }
@@ -128,18 +136,30 @@ async fn answer(
         Err(refusal) => return (None, Err(refusal)),
     };
     let who = Some(asker.access.name().to_owned());
+    let turn = match served.limit.begin(asker.access.name()) {
+        Ok(turn) => turn,
+        Err(refusal) => return (who, Err(refusal)),
+    };
     let asked = match names::path(parts.uri.path()) {
         Ok(path) => Asked { parts, path, query },
         Err(refusal) => return (who, Err(refusal)),
     };
     let answered = match asked.parts.method.as_str() {
-        "GET" | "HEAD" | "OPTIONS" | "PROPFIND" => blocking(move || read(&asked, &asker)).await,
+        "GET" | "HEAD" if asks_hash(&asked, &asker) => plain::hash(asker.access, asked, &served.hashes).await,
+        "GET" | "HEAD" | "OPTIONS" | "PROPFIND" => {
+            let served = Arc::clone(served);
+            blocking(move || read(&served, &asked, &asker)).await
+        }
         _ => change(served, asked, asker, body).await,
     };
-    (who, answered)
+    (who, answered.map(|response| response.map(|body| turn.until_sent(body))))
 }
 
-fn read(asked: &Asked, asker: &Asker) -> Answer {
+fn asks_hash(asked: &Asked, asker: &Asker) -> bool {
+    !matches!(asker.by, Shown::Signature(_)) && names::value(&asked.query, "hash").is_some()
+}
+
+fn read(served: &Served, asked: &Asked, asker: &Asker) -> Answer {
     let (Asked { parts, path, query }, Asker { access, by }) = (asked, asker);
     let link = match by {
         Shown::Signature(_) => return s3::answer(access, parts, path, query),
@@ -149,8 +169,8 @@ fn read(asked: &Asked, asker: &Asker) -> Answer {
     match parts.method.as_str() {
         "GET" | "HEAD" => {
             let after = names::bytes(parts.uri.query().unwrap_or_default(), "after").unwrap_or_default();
-            let (method, headers) = (&parts.method, &parts.headers);
-            plain::answer(access, &Reading { method, path, after: &after, query, headers, link })
+            let (method, headers, hashes) = (&parts.method, &parts.headers, &served.hashes);
+            plain::answer(access, &Reading { method, path, after: &after, query, headers, hashes, link })
         }
         "PROPFIND" => dav::properties(access, path, &parts.headers),
         _ => Ok(allowed(StatusCode::NO_CONTENT)),

@@ -3,19 +3,20 @@
 use std::collections::BinaryHeap;
 use std::io;
 use std::ops::Range;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use axum::body::Bytes;
 use data_encoding::HEXLOWER;
-use rustix::io::Errno;
 use tidegate_transfer::endpoint::access::{Access, Right};
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::hash::Digest;
 use tidegate_transfer::manifest::{BLOCK, Timestamp};
 use tidegate_transfer::path::{inside, is_reserved};
+use tidegate_transfer::store::browse::{self, OpenFile, OpenPath};
 use tidegate_transfer::sys::confined::Root;
-use tidegate_transfer::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat, read_at};
+use tidegate_transfer::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat};
 use tidegate_transfer::sys::identity::{fingerprint, identity, with_ancestors};
+use tidegate_transfer::wire::files::FileRange;
 
 use crate::validators::Validators;
 
@@ -31,7 +32,7 @@ pub enum Found {
 /// An open file.
 #[derive(Clone, Debug)]
 pub struct File {
-    fd: Arc<OwnedFd>,
+    file: Arc<OpenFile>,
     /// Its size when it was opened.
     pub size: u64,
     /// Which version that was.
@@ -82,30 +83,18 @@ fn key(name: &[u8], is_directory: bool) -> Vec<u8> {
 
 /// Opens what is at `path` for reading.
 pub fn open(access: &Access, path: &[u8]) -> Result<Found> {
-    let reached = access.reach(path, Right::Read)?;
-    let failed = |error| match error {
-        Errno::NOTDIR => Error::io("open", path, Errno::NOENT),
-        error => Error::io("open", path, error),
-    };
-    let rest = reached.rest.strip_suffix(b"/").unwrap_or(&reached.rest);
-    // A FIFO is opened without waiting for its other end, and refused.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let fd = match rest {
-        b"" => reached.base.open_beneath(b".", flags, Mode::empty()),
-        rest => reached.base.open_beneath(rest, flags, Mode::empty()),
-    };
-    let fd = fd.map_err(failed)?;
-    let stat = fstat(&fd).map_err(failed)?;
-    match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => {
-            let root = Root::from(fd);
-            Ok(Found::Directory(Directory { root, path: path.to_vec(), modified: modified(&stat) }))
+    let scope = access.scope(path, Right::Read)?;
+    match browse::open(&scope, path.strip_suffix(b"/").unwrap_or(path))? {
+        OpenPath::Directory(root) => {
+            let failed = |error| Error::io("open", path, error);
+            let modified = modified(&fstat(&root).map_err(failed)?);
+            Ok(Found::Directory(Directory { root, path: path.to_vec(), modified }))
         }
-        FileType::RegularFile => {
+        OpenPath::File(file) => {
+            let (file, stat) = file.pinned()?;
             let (size, version, mode) = (stat.st_size as u64, version(&stat), stat.st_mode & 0o777);
-            Ok(Found::File(File { fd: Arc::new(fd), size, version, mode }))
+            Ok(Found::File(File { file: Arc::new(file), size, version, mode }))
         }
-        _ => Err(Error::new(ErrorKind::Denied, "it is neither a file nor a directory")),
     }
 }
 
@@ -120,13 +109,18 @@ fn version(stat: &Stat) -> Validators {
 }
 
 impl File {
+    /// Its BLAKE3; an error once it is another version, or `over`.
+    pub fn digest(&self, over: &dyn Fn() -> bool) -> Result<Digest> {
+        self.file.digest(over)
+    }
+
     /// What `range` holds, piece by piece; an error once the file is another version.
     pub fn pieces(&self, range: Range<u64>) -> FilePieces {
         FilePieces { file: Some(self.clone()), range }
     }
 }
 
-/// FilePieces of a file.
+/// What a file holds, piece by piece.
 #[derive(Debug)]
 pub struct FilePieces {
     file: Option<File>,
@@ -145,16 +139,13 @@ impl Iterator for FilePieces {
 
     fn next(&mut self) -> Option<Self::Item> {
         let file = self.file.as_ref().filter(|_| !self.range.is_empty())?;
-        let mut piece = vec![0; (self.range.end - self.range.start).min(BLOCK) as usize];
-        let read = read_at(&*file.fd, &mut piece, self.range.start);
-        self.range.start += piece.len() as u64;
-        // Looked at behind the bytes: what changed them shows by then.
-        Some(match (read, fstat(&*file.fd)) {
-            (Err(error), _) | (_, Err(error)) => Err(error.into()),
-            (Ok(read), Ok(stat)) if read == piece.len() && version(&stat).tag == file.version.tag => {
-                Ok(piece.into())
-            }
-            _ => Err(io::Error::other("the file changed while it was sent")),
+        let length = (self.range.end - self.range.start).min(BLOCK) as u32;
+        let piece = file.file.read(FileRange { offset: self.range.start, length });
+        self.range.start += u64::from(length);
+        Some(match piece {
+            Ok(piece) if piece.len() == length as usize => Ok(piece.into()),
+            Ok(_) => Err(io::Error::other("the file ended while it was sent")),
+            Err(error) => Err(io::Error::other(error)),
         })
     }
 }

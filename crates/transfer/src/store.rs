@@ -7,8 +7,8 @@
 
 pub mod abandoned;
 pub(crate) mod backup;
-pub(crate) mod browse;
-pub(crate) mod edit;
+pub mod browse;
+pub mod edit;
 pub mod file_sink;
 pub mod file_source;
 pub(crate) mod mark;

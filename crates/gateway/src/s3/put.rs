@@ -9,6 +9,7 @@ use quick_xml::escape::unescape;
 use tidegate_transfer::endpoint::access::{Access, Right, url_path};
 
 use super::{document as answered, split};
+use crate::blocking::blocking;
 use crate::change::{Removed, make_directory, remove};
 use crate::credentials::Asker;
 use crate::multipart::Receiving;
@@ -16,7 +17,7 @@ use crate::names::{self, value};
 use crate::put::put;
 use crate::receive::{Expected, document, modified, receive};
 use crate::refusal::{Answer, Refusal};
-use crate::served::{Asked, Served, blocking};
+use crate::served::{Asked, Served};
 use crate::tree::{self, Found};
 use crate::upload::{Parents, Upload};
 use crate::validators::date_time;

@@ -126,11 +126,16 @@ impl Access {
         checked.map_err(|error| Error { message: error.message.replace("the ticket", "the token"), ..error })
     }
 
-    /// Goes to `path`, if it allows `right` there: no link leads further than for tickets.
-    pub fn reach(&self, path: &[u8], right: Right) -> Result<Reached> {
+    /// Where `path` may lead, if it allows `right` there: no link leads further than for tickets.
+    pub fn scope(&self, path: &[u8], right: Right) -> Result<Scope<'_>> {
         self.check(path, right)?;
         let Endpoint { root, followed, .. } = &*self.endpoint;
-        Scope { root, claim: &self.claims.path, followed }.reach(path)
+        Ok(Scope { root, claim: &self.claims.path, followed })
+    }
+
+    /// Goes to `path`, if it allows `right` there.
+    pub fn reach(&self, path: &[u8], right: Right) -> Result<Reached> {
+        self.scope(path, right)?.reach(path)
     }
 }
 

@@ -148,6 +148,35 @@ fn status(stat: &Stat, link: Option<Vec<u8>>) -> FileStatus {
     }
 }
 
+/// What a path leads to, opened for reading.
+#[derive(Debug)]
+pub enum OpenPath {
+    /// A directory.
+    Directory(Root),
+    /// A regular file.
+    File(OpenFile),
+}
+
+/// Opens what is at `path`, if that is a file or a directory.
+pub fn open(scope: &Scope<'_>, path: &[u8]) -> Result<OpenPath> {
+    let failed = |error| missing("read", path, error);
+    let other =
+        || Error::new(ErrorKind::Denied, format!("{} is neither a file nor a directory", shown(path)));
+    let reached = scope.reach(path)?;
+    // Looked at first: opening a device may do something, and a pipe waits for its other end.
+    match FileType::from_raw_mode(look(&reached).map_err(failed)?.st_mode) {
+        FileType::Directory => Ok(OpenPath::Directory(reached.base.dir(&reached.rest).map_err(failed)?)),
+        FileType::RegularFile => {
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK;
+            let file = reached.base.open_beneath(&reached.rest, flags, Mode::empty()).map_err(failed)?;
+            let is_file = FileType::from_raw_mode(fstat(&file).map_err(failed)?.st_mode).is_file();
+            let file = OpenFile { file, path: path.to_vec(), version: None };
+            if is_file { Ok(OpenPath::File(file)) } else { Err(other()) }
+        }
+        _ => Err(other()),
+    }
+}
+
 /// A regular file that is open for reading.
 #[derive(Debug)]
 pub struct OpenFile {
@@ -159,28 +188,29 @@ pub struct OpenFile {
 impl OpenFile {
     /// Opens the file `path`, which must be the `version` if that is said.
     pub fn open(scope: &Scope<'_>, path: &[u8], version: Option<Fingerprint>) -> Result<Self> {
-        let failed = |error| missing("read", path, error);
-        let reached = scope.reach(path)?;
-        let no_file = || Error::new(ErrorKind::Usage, format!("{} is no regular file", shown(path)));
-        let is_file = |stat: Stat| FileType::from_raw_mode(stat.st_mode).is_file();
-        // Looked at first: opening a device may do something, and a pipe waits for its other end.
-        if !is_file(look(&reached).map_err(failed)?) {
-            return Err(no_file());
-        }
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
-        let file = reached.base.open_beneath(&reached.rest, flags, Mode::empty()).map_err(failed)?;
-        if !is_file(fstat(&file).map_err(failed)?) {
-            return Err(no_file());
-        }
-        let opened = Self { file, path: path.to_vec(), version };
+        let OpenPath::File(file) = open(scope, path)? else {
+            return Err(Error::new(ErrorKind::Usage, format!("{} is a directory", shown(path))));
+        };
+        let opened = Self { version, ..file };
         opened.check()?;
         Ok(opened)
+    }
+
+    /// The same, which fails once it is another version than it is now, and what it is now.
+    pub fn pinned(self) -> Result<(Self, Stat)> {
+        let stat = self.stat()?;
+        Ok((Self { version: Some(fingerprint(&stat)), ..self }, stat))
+    }
+
+    /// What it is by now.
+    pub fn stat(&self) -> Result<Stat> {
+        fstat(&self.file).map_err(|error| Error::io("read", &self.path, error))
     }
 
     /// What lies in `range`, as far as the file goes.
     pub fn read(&self, range: FileRange) -> Result<Vec<u8>> {
         let failed = |error| Error::io("read", &self.path, error);
-        let size = u64::try_from(fstat(&self.file).map_err(failed)?.st_size).unwrap_or_default();
+        let size = u64::try_from(self.stat()?.st_size).unwrap_or_default();
         let length = size.saturating_sub(range.offset).min(range.length.into());
         let mut content = vec![0; length as usize];
         let read = read_at(&self.file, &mut content, range.offset).map_err(failed)?;
@@ -192,11 +222,12 @@ impl OpenFile {
     /// What all of it hashes to; fails once `over`.
     pub fn digest(&self, over: &dyn Fn() -> bool) -> Result<Digest> {
         let failed = |error| Error::io("read", &self.path, error);
-        let before = fstat(&self.file).map_err(failed)?;
+        let before = self.stat()?;
         let size = u64::try_from(before.st_size).unwrap_or_default();
         let digest = digest_of(&self.file, size, over).map_err(failed)?;
         let digest = digest.ok_or_else(|| Error::new(ErrorKind::Interrupted, "stopped"))?;
-        match fingerprint(&fstat(&self.file).map_err(failed)?) == fingerprint(&before) {
+        self.check()?;
+        match fingerprint(&self.stat()?) == fingerprint(&before) {
             true => Ok(digest),
             false => Err(self.changed()),
         }
@@ -204,8 +235,8 @@ impl OpenFile {
 
     /// Fails unless it still is the version that was asked for.
     fn check(&self) -> Result<()> {
-        let now = fstat(&self.file).map_err(|error| Error::io("read", &self.path, error))?;
-        match self.version.is_none_or(|version| version == fingerprint(&now)) {
+        let now = fingerprint(&self.stat()?);
+        match self.version.is_none_or(|version| version == now) {
             true => Ok(()),
             false => Err(self.changed()),
         }

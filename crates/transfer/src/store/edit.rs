@@ -11,7 +11,7 @@ use crate::store::browse::{parent_of, shown};
 use crate::store::file_sink::FileSink;
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, Mode, fsync, mkdirat, renameat, unlinkat};
+use crate::sys::fs::{AtFlags, Mode, Stat, fsync, mkdirat, renameat, unlinkat};
 use crate::sys::{clock, random};
 use crate::terms::Purpose;
 
@@ -54,26 +54,71 @@ fn now() -> Timestamp {
     Timestamp { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() }
 }
 
+/// A name in a directory that is open: of a link its own, wherever that leads.
+#[derive(Debug)]
+pub struct Child {
+    directory: Root,
+    name: Vec<u8>,
+}
+
+impl Child {
+    /// What `path` names; not what is served itself.
+    pub fn find(scope: &Scope<'_>, path: &[u8]) -> Result<Self> {
+        let itself = || Error::new(ErrorKind::Usage, "what is served is neither made, renamed nor removed");
+        let (directory, name) = parent_of(scope, path)?.ok_or_else(itself)?;
+        Ok(Self { directory, name })
+    }
+
+    /// What bears the name.
+    pub fn stat(&self) -> Result<Stat, Errno> {
+        self.directory.stat(&self.name)
+    }
+
+    /// Makes a directory of that name.
+    pub fn make_directory(&self) -> Result<(), Errno> {
+        mkdirat(&self.directory, &self.name[..], Mode::from_raw_mode(0o777))
+    }
+
+    /// Removes the file, or the link, of that name.
+    pub fn remove(&self) -> Result<(), Errno> {
+        unlinkat(&self.directory, &self.name[..], AtFlags::empty())
+    }
+
+    /// Removes the directory of that name, in which nothing is.
+    pub fn remove_directory(&self) -> Result<(), Errno> {
+        unlinkat(&self.directory, &self.name[..], AtFlags::REMOVEDIR)
+    }
+
+    /// Gives what bears the name that of `to`; both are durable once this is done.
+    pub fn rename(&self, to: &Self) -> Result<(), Errno> {
+        renameat(&self.directory, &self.name[..], &to.directory, &to.name[..])?;
+        to.settle()?;
+        self.settle()
+    }
+
+    /// Makes the names in its directory durable, as far as the file system can.
+    pub fn settle(&self) -> Result<(), Errno> {
+        match fsync(&self.directory) {
+            Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+}
+
 /// Gives what is called `from` the name `to`.
 pub fn rename(scope: &Scope<'_>, from: &[u8], to: &[u8]) -> Result<()> {
-    let failed = |error| Error::io("rename", from, error);
-    let (old, old_name) = within(scope, from)?;
-    let (new, new_name) = within(scope, to)?;
-    renameat(&old, &old_name[..], &new, &new_name[..]).map_err(failed)?;
-    durable(&new, to)?;
-    durable(&old, from)
+    let (old, new) = (Child::find(scope, from)?, Child::find(scope, to)?);
+    old.rename(&new).map_err(|error| Error::io("rename", from, error))
 }
 
 /// Removes the file or link `path`.
 pub fn remove(scope: &Scope<'_>, path: &[u8]) -> Result<()> {
-    let (parent, name) = within(scope, path)?;
-    unlinkat(&parent, &name[..], AtFlags::empty()).map_err(|error| Error::io("remove", path, error))
+    Child::find(scope, path)?.remove().map_err(|error| Error::io("remove", path, error))
 }
 
 /// Removes the empty directory `path`.
 pub fn remove_directory(scope: &Scope<'_>, path: &[u8]) -> Result<()> {
-    let (parent, name) = within(scope, path)?;
-    unlinkat(&parent, &name[..], AtFlags::REMOVEDIR).map_err(|error| Error::io("remove", path, error))
+    Child::find(scope, path)?.remove_directory().map_err(|error| Error::io("remove", path, error))
 }
 
 /// Makes the directory `path`; with `parents` those above it too, and one that is there will do.
@@ -83,19 +128,5 @@ pub fn make_directory(scope: &Scope<'_>, path: &[u8], parents: bool) -> Result<(
         let Reached { base, rest, .. } = scope.reach(path)?;
         return base.make_dir(&rest).map(drop).map_err(failed);
     }
-    let (parent, name) = within(scope, path)?;
-    mkdirat(&parent, &name[..], Mode::from_raw_mode(0o777)).map_err(failed)
-}
-
-fn within(scope: &Scope<'_>, path: &[u8]) -> Result<(Root, Vec<u8>)> {
-    let itself = || Error::new(ErrorKind::Usage, "what is served is neither made, renamed nor removed");
-    parent_of(scope, path)?.ok_or_else(itself)
-}
-
-/// Makes the names in `directory` durable, as far as the file system can.
-fn durable(directory: &Root, path: &[u8]) -> Result<()> {
-    match fsync(directory) {
-        Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
-        Err(error) => Err(Error::io("make durable", path, error)),
-    }
+    Child::find(scope, path)?.make_directory().map_err(failed)
 }
