@@ -27,7 +27,7 @@ use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::service::jobs::ShownJob;
 use crate::service::leases::of;
-use crate::service::{Service, ServiceArgs, address_there};
+use crate::service::{PATIENCE, Service, ServiceArgs, address_there};
 use crate::shard::CopyOptions;
 use crate::signals::interrupt_on_signals;
 use crate::ssh::SshArgs;
@@ -40,9 +40,6 @@ use listing::ShardListing;
 /// How often the job is looked at, and how often people are told.
 const LOOK: Duration = Duration::from_millis(500);
 const TELLING: Duration = Duration::from_secs(5);
-
-/// How long the service may not answer, as when it is started again.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long an engine may say that no mover runs while shards wait, before that is an error: it may be about to start some.
 const NOBODY: Duration = Duration::from_secs(30);
