@@ -33,12 +33,23 @@ impl Service {
 
     /// The same in an environment with more in it, which its jobs run in as well.
     pub fn start_in(world: &World, name: &str, more: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::start_at(world, name, "127.0.0.1:0", more, environment)
+    }
+
+    /// The same on a given address, as when it is started again.
+    pub fn start_at(
+        world: &World,
+        name: &str,
+        listen: &str,
+        more: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let (state, log) = (world.path(name), world.path(format!("{name}.log")));
         let log_file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("made");
         let mut child = world
             .command()
             .envs(environment.iter().copied())
-            .args(["serve", "-v", "--listen", "127.0.0.1:0", "--state"])
+            .args(["serve", "-v", "--listen", listen, "--state"])
             .arg(&state)
             .args(more)
             .stdout(Stdio::piped())
