@@ -31,8 +31,11 @@ const MOVERS: usize = 3;
 const FILES: u64 = 4000;
 const LARGE: u64 = 2;
 
-/// How long a lease holds here.
-const TERM: Duration = Duration::from_secs(5);
+/// How long a lease holds here: less than as usual, and more than a busy machine keeps a mover that is there from renewing it.
+const TERM: Duration = Duration::from_secs(12);
+
+/// How often a service is started that gives up, as whoever keeps services does: a busy database may not answer in time.
+const STARTS: usize = 5;
 
 /// Slow enough that a fault finds movers at work, and with little on its way.
 const OPTIONS: [&str; 5] = [
@@ -165,7 +168,11 @@ impl<'s> Site<'s> {
         let term = format!("{}s", TERM.as_secs());
         let url = self.database.address(&self.name);
         let more = ["--database", &url, "--shared-queue", "--lease-term", &term];
-        self.service = Some(Service::start_at(&self.world, "svc", &self.listen, &more, &[]));
+        let mut said = String::new();
+        let started = (0..STARTS).find_map(|_| {
+            Service::start_at(&self.world, "svc", &self.listen, &more, &[]).map_err(|why| said = why).ok()
+        });
+        self.service = Some(started.unwrap_or_else(|| panic!("{said}")));
     }
 
     fn service(&self) -> &Service {
@@ -367,11 +374,11 @@ fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|word| word.parse().ok()).unwrap_or(otherwise)
 }
 
-/// The least, the one in the middle, and the most.
-fn range(numbers: &mut [u64]) -> (u64, u64, u64) {
+/// The one in the middle, and the most.
+fn median_and_most(numbers: &mut [u64]) -> (u64, u64) {
     numbers.sort_unstable();
     let at = |place: usize| numbers.get(place).copied().unwrap_or(0);
-    (at(0), at(numbers.len() / 2), at(numbers.len().saturating_sub(1)))
+    (at(numbers.len() / 2), at(numbers.len().saturating_sub(1)))
 }
 
 /// So many copies, each with the next of the faults, or with two of them.
@@ -381,11 +388,9 @@ fn runs(test: &str, count: u64, seed: u64) {
         Err(reason) => return skip(test, &reason),
     };
     let source = Source::make(&mut Rng::new(1));
-    let whole = || run(&source, &mut database, &[], seed).moved;
-    // What passes besides content where nothing goes wrong.
-    let mut undisturbed: Vec<u64> = std::iter::repeat_with(whole).take(3).collect();
-    let (_, _, most) = range(&mut undisturbed);
-    println!("{} bytes of content; {undisturbed:?} pass where nothing goes wrong", source.bytes);
+    let undisturbed = run(&source, &mut database, &[], seed).moved;
+    println!("{} bytes of content; {undisturbed} pass where nothing goes wrong", source.bytes);
+    assert!(undisturbed - source.bytes < ON_ITS_WAY, "more was sent than had to be");
     let mut outcomes: BTreeMap<Vec<Fault>, Vec<[u64; 3]>> = BTreeMap::new();
     let (mut made, mut next) = (0, seed);
     while made < count {
@@ -397,7 +402,7 @@ fn runs(test: &str, count: u64, seed: u64) {
             continue;
         }
         made += 1;
-        let again = outcome.moved.saturating_sub(most);
+        let again = outcome.moved.saturating_sub(undisturbed);
         println!(
             "  {made} of {count}: {:.1} s, {again} bytes again, {} unfinished",
             outcome.seconds, outcome.unfinished
@@ -415,7 +420,7 @@ fn runs(test: &str, count: u64, seed: u64) {
     for (kind, outcomes) in outcomes {
         let columns = [0, 1, 2].map(|column| {
             let mut numbers: Vec<u64> = outcomes.iter().map(|outcome| outcome[column]).collect();
-            let (_, median, most) = range(&mut numbers);
+            let (median, most) = median_and_most(&mut numbers);
             format!("{median}, {most}")
         });
         let kind = kind.first().map_or_else(|| "two of them".to_owned(), |kind| format!("{kind:?}"));

@@ -4,8 +4,8 @@
 //! `cargo build --release && cargo run --release -p tidegate-service --example fleet_speed -- --program target/release/tidegate`
 //!
 //! The service is a process of its own, on SQLite, or with `--postgres` on a PostgreSQL server that is started for it with
-//! its usual durability. Claims are counted twice: as fast as all movers together can, and at `--rate` a second, where a
-//! claim counts from the moment it was due.
+//! its usual durability. Claims of one shard are counted twice: at `--rate` a second, where a claim counts from the moment it was
+//! due, and as fast as all movers together can; then those of the list, as large as they get.
 
 #[path = "../load/http.rs"]
 mod http;
@@ -26,7 +26,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 use postgres::Postgres;
-use service::{Caller, Result, Service};
+use service::{Caller, Result, Service, cpu_seconds};
 
 const USAGE: &str =
     "fleet_speed --program TIDEGATE [--files N] [--movers N] [--seconds S] [--rate CLAIMS/s] [--postgres]";
@@ -34,8 +34,11 @@ const USAGE: &str =
 /// Shards that are sent at once, as `tidegate spread` does.
 const BATCH: usize = 64;
 
-/// Shards to be claimed: more than are, in the time.
-const SHARDS: usize = 60_000;
+/// Shards to be claimed one by one: more than are, in the time.
+const SHARDS: usize = 40_000;
+
+/// Claims of the list a second, as large as they get: what a thousand movers ask that claim for 45 s each.
+const LARGE_PER_S: f64 = 22.0;
 
 struct Settings {
     program: String,
@@ -111,7 +114,7 @@ async fn begin(caller: &mut Caller) -> Result<SpreadBegun> {
 }
 
 /// A list of so many files, whose names are made up as they are sent.
-async fn list(service: &Service, files: u64) -> Result<()> {
+async fn list(service: &Service, files: u64) -> Result<SpreadBegun> {
     let mut caller = service.caller(service.token()).await?;
     let run = begin(&mut caller).await?;
     let began = Instant::now();
@@ -135,10 +138,10 @@ async fn list(service: &Service, files: u64) -> Result<()> {
         "{files} files: {shards} shards in {took:.1} s, {rate:.0} files/s; the service has had {} MB",
         service.peak_mb()
     );
-    Ok(())
+    Ok(run)
 }
 
-/// A run with shards that are as large as one claim each.
+/// A run with shards each of which is more than a mover is given of which nothing is known.
 async fn claimable(service: &Service) -> Result<SpreadBegun> {
     let mut caller = service.caller(service.token()).await?;
     let run = begin(&mut caller).await?;
@@ -156,23 +159,28 @@ async fn claimable(service: &Service) -> Result<SpreadBegun> {
 struct Waits {
     claims: Vec<Duration>,
     cycles: Vec<Duration>,
+    /// What was claimed.
+    shards: usize,
 }
 
-/// One mover that claims, renews and finishes, lease after lease; `every` so often, or at once after the last.
+/// One mover that claims, renews and finishes, lease after lease; `every` so often, or at once after the last. It is another
+/// each time, where each claim is to be of one shard: one that was so fast is given as many as go into a claim.
 async fn mover(
     mut caller: Caller,
-    name: String,
+    (name, another): (String, bool),
     (mut due, every): (Instant, Option<Duration>),
     end: Instant,
 ) -> Result<Waits> {
     let mut waits = Waits::default();
-    let claim = ClaimRequest { mover: name, version: env!("CARGO_PKG_VERSION").to_owned() };
     while due < end {
         sleep_until(due).await;
+        let mover = if another { format!("{name}.{}", waits.claims.len()) } else { name.clone() };
+        let claim = ClaimRequest { mover, version: env!("CARGO_PKG_VERSION").to_owned() };
         let ClaimAnswer::Lease { lease, shards, .. } = caller.post("/mover/claim", &claim).await? else {
-            return Err("all shards are claimed: ask for fewer seconds".into());
+            return Err("all shards are claimed: ask for fewer seconds, or more files".into());
         };
         waits.claims.push(due.elapsed());
+        waits.shards += shards.len();
         let renew = RenewRequest { lease, streams: 4, throughput_bps: 1_000_000_000, bytes: 1 << 20 };
         let _: Renewed = caller.post("/mover/renew", &renew).await?;
         let ending = |shard: &ShardWords| EndingWords { id: shard.id, failed: Vec::new() };
@@ -184,8 +192,13 @@ async fn mover(
     Ok(waits)
 }
 
-/// All movers for a while: `rate` claims a second, or as many as they can.
-async fn claims(service: &Service, run: &SpreadBegun, settings: &Settings, rate: Option<f64>) -> Result<()> {
+/// All movers for a while: `rate` claims a second, or as many as they can; of one shard each, or as large as they get.
+async fn claims(
+    (service, server): (&Service, Option<&Postgres>),
+    run: &SpreadBegun,
+    settings: &Settings,
+    (rate, one): (Option<f64>, bool),
+) -> Result<()> {
     let many = settings.movers;
     let mut tasks = JoinSet::new();
     let begin = Instant::now() + Duration::from_millis(100);
@@ -194,13 +207,20 @@ async fn claims(service: &Service, run: &SpreadBegun, settings: &Settings, rate:
         let every = rate.map(|rate| Duration::from_secs_f64(f64::from(many) / rate));
         let first = begin + every.unwrap_or_default() * number / many;
         let caller = service.caller(&run.token).await?;
-        tasks.spawn(mover(caller, format!("mover-{number}"), (first, every), end));
+        tasks.spawn(mover(
+            caller,
+            (format!("{}-{number}", if rate.is_some() { "steady" } else { "fast" }), one),
+            (first, every),
+            end,
+        ));
     }
-    let (mut waits, busy) = (Waits::default(), service.cpu_seconds());
+    let busy = || [service.cpu_seconds(), server.map_or(0.0, |server| cpu_seconds(server.id()))];
+    let (mut waits, before) = (Waits::default(), busy());
     while let Some(done) = tasks.join_next().await {
-        let Waits { claims, cycles } = done??;
+        let Waits { claims, cycles, shards } = done??;
         waits.claims.extend(claims);
         waits.cycles.extend(cycles);
+        waits.shards += shards;
     }
     let took = begin.elapsed().as_secs_f64();
     waits.claims.sort();
@@ -208,17 +228,20 @@ async fn claims(service: &Service, run: &SpreadBegun, settings: &Settings, rate:
         let place = (waits.claims.len() as f64 * share) as usize;
         waits.claims.get(place).map_or(0.0, |wait| wait.as_secs_f64() * 1e3)
     };
+    let spent = |at: usize| (busy()[at] - before[at]) * 1e3 / waits.claims.len().max(1) as f64;
     let cycle = waits.cycles.iter().sum::<Duration>().as_secs_f64() / waits.cycles.len().max(1) as f64;
     let asked =
         rate.map_or_else(|| "as fast as they can".to_owned(), |rate| format!("{rate:.0}/s asked for"));
     println!(
-        "{many} movers, {asked}: {:.0} claims/s, each renewed and finished once; a claim takes {:.1} ms (95th percentile \
-         {:.1} ms), all three {:.1} ms; {:.2} ms of the service's CPU time for the three; n = {}; the service has had {} MB",
+        "{many} movers, {asked}: {:.0} claims/s of {:.1} shards, each renewed and finished once; a claim takes {:.1} ms (95th percentile \
+         {:.1} ms), all three {:.1} ms; CPU time for the three: {:.2} ms of the service, {:.2} ms of PostgreSQL; n = {}; the service has had {} MB",
         waits.claims.len() as f64 / took,
+        waits.shards as f64 / waits.claims.len().max(1) as f64,
         at(0.5),
         at(0.95),
         cycle * 1e3,
-        (service.cpu_seconds() - busy) * 1e3 / waits.claims.len().max(1) as f64,
+        spent(0),
+        spent(1),
         waits.claims.len(),
         service.peak_mb()
     );
@@ -233,12 +256,15 @@ async fn measure(settings: &Settings) -> Result<()> {
     let database = server.as_ref().map(Postgres::fresh);
     let service = Service::start(&settings.program, database.as_deref())?;
     println!("on {}:", if database.is_some() { "PostgreSQL" } else { "SQLite" });
-    if settings.files > 0 {
-        list(&service, settings.files).await?;
-    }
     let run = claimable(&service).await?;
-    claims(&service, &run, settings, Some(settings.rate)).await?;
-    claims(&service, &run, settings, None).await
+    let here = (&service, server.as_ref());
+    claims(here, &run, settings, (Some(settings.rate), true)).await?;
+    claims(here, &run, settings, (None, true)).await?;
+    if settings.files > 0 {
+        let run = list(&service, settings.files).await?;
+        claims(here, &run, settings, (Some(LARGE_PER_S), false)).await?;
+    }
+    Ok(())
 }
 
 #[tokio::main]

@@ -35,13 +35,17 @@ impl Service {
         if let Some(database) = database {
             command.arg("--shared-queue").env("TIDEGATE_DATABASE", database);
         }
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
+        let log = state.path().join("log");
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(fs::File::create(&log)?).spawn();
         let mut child = child.map_err(|error| format!("{program}: {error}"))?;
         let mut line = String::new();
         if let Some(out) = child.stdout.take() {
             BufReader::new(out).read_line(&mut line)?;
         }
-        let url = Url::parse(line.trim()).map_err(|_| "the service did not start; it says above why")?;
+        let said = || fs::read_to_string(&log).unwrap_or_default();
+        let url =
+            Url::parse(line.trim()).map_err(|_| format!("the service did not start: {}", said().trim()))?;
         let token = fs::read_to_string(state.path().join("service/token"))?.trim().to_owned();
         Ok(Self { child, url, token, _state: state })
     }
@@ -61,11 +65,7 @@ impl Service {
 
     /// The CPU time that it has used.
     pub fn cpu_seconds(&self) -> f64 {
-        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
-        // Behind the name, which may have spaces in it, the 12th and 13th.
-        let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
-        let ticks: u64 = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-        ticks as f64 / TICKS_PER_S
+        cpu_seconds(self.child.id())
     }
 
     /// An open connection by which whoever has `token` asks.
@@ -74,6 +74,21 @@ impl Service {
         let line = connect(*address.first().ok_or("no address")?).await?;
         Ok(Caller { line, url: self.url.clone(), token: token.to_owned() })
     }
+}
+
+/// The CPU time that a process and its children have used, as far as these still run.
+pub fn cpu_seconds(id: u32) -> f64 {
+    let mut ticks = 0;
+    for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // Behind the name, which may have spaces in it: state, parent, and from the 12th on the times.
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let number = |at: usize| fields.get(at).and_then(|field| field.parse::<u64>().ok()).unwrap_or(0);
+        if entry.file_name().to_str() == Some(&id.to_string()) || number(1) == u64::from(id) {
+            ticks += number(11) + number(12);
+        }
+    }
+    ticks as f64 / TICKS_PER_S
 }
 
 impl Drop for Service {

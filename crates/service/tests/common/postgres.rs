@@ -117,6 +117,11 @@ impl Postgres {
         }
     }
 
+    /// The process that the others of it are children of; 0 while it does not run.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
     /// Ends the server without waiting for its clients; what was committed is on the disk.
     pub fn kill(&mut self) {
         let Some(mut child) = self.child.take() else { return };
