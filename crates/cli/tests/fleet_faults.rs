@@ -299,8 +299,12 @@ struct Outcome {
     moved: u64,
     /// What killed movers left, and what a killed endpoint had not finished.
     unfinished: u64,
+    /// Shards that were given out more than once.
+    again: u64,
     /// Whether the run was over before the faults were.
     too_late: bool,
+    /// What movers and their starter said.
+    said: String,
 }
 
 /// One copy with faults at moments that `seed` draws.
@@ -344,7 +348,15 @@ fn run(source: &Source, database: &mut Postgres, faults: &[Fault], seed: u64) ->
     }
     source.assert_copied(&site.world.path("there/in"), &name);
     assert_done_once(&site, files, source.bytes, &name);
-    Outcome { seconds: began.elapsed().as_secs_f64(), moved: site.counter.bytes(), unfinished, too_late }
+    let again = site.database.ask(&site.name, "SELECT sum(tries) - count(*) FROM fleet_shard");
+    Outcome {
+        seconds: began.elapsed().as_secs_f64(),
+        moved: site.counter.bytes(),
+        unfinished,
+        again: again.parse().expect("a number"),
+        too_late,
+        said: fs::read_to_string(site.world.path("spread.log")).unwrap_or_default(),
+    }
 }
 
 /// By each of the three counts that there are: of the run, of its movers, and of the shards.
@@ -404,11 +416,16 @@ fn runs(test: &str, count: u64, seed: u64) {
         made += 1;
         let again = outcome.moved.saturating_sub(undisturbed);
         println!(
-            "  {made} of {count}: {:.1} s, {again} bytes again, {} unfinished",
-            outcome.seconds, outcome.unfinished
+            "  {made} of {count}: {:.1} s, {again} bytes again, {} unfinished, {} shards given out again",
+            outcome.seconds, outcome.unfinished, outcome.again
         );
         let bound = outcome.unfinished + faults.len() as u64 * ON_ITS_WAY;
-        assert!(again <= bound, "seed {}, {faults:?}: {again} bytes again of {bound}", next - 1);
+        assert!(
+            again <= bound,
+            "seed {}, {faults:?}: {again} bytes again of {bound}: {}",
+            next - 1,
+            outcome.said
+        );
         let kind = if faults.len() > 1 { Vec::new() } else { faults };
         let kilobytes = [again, outcome.unfinished].map(|bytes| bytes / 1000);
         outcomes.entry(kind).or_default().push([kilobytes[0], kilobytes[1], outcome.seconds as u64]);
