@@ -153,7 +153,12 @@ impl Run<'_> {
         options: &CopyOptions,
         selection: &tidegate_transfer::selection::Selection,
     ) -> anyhow::Result<Standing> {
-        let listing = ShardListing { service: self.service, id: self.id, interrupt: &self.interrupt };
+        let listing = ShardListing {
+            service: self.service,
+            id: self.id,
+            interrupt: &self.interrupt,
+            listed: Default::default(),
+        };
         let listed = listing.list(&self.request, options, selection)?;
         let standing = self.follow(started)?;
         if standing.state == "cancelled" {
