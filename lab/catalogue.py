@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab import aimd, automdt, beyond, drawn, far, ldm, many, rows, ssh
+from lab import aimd, automdt, beyond, drawn, eight, far, ldm, many, rows, ssh
 from lab.controllers import cells as controllers
 from lab.controllers.report import page as controllers_page
 from lab.eos import shards as eos
@@ -48,6 +48,7 @@ CHAPTERS = (
     Chapter("fastbiodl", get.SHARDS, fastbiodl_page),
     Chapter("eos", eos.SHARDS, eos.page),
     Chapter("fleet-slurm", fleet.SHARDS, fleet_page),
+    Chapter("fleet-controllers", eight.SHARDS, eight.page),
 )
 
 

@@ -28,6 +28,8 @@ use crate::ssh::target::{SCHEME, Target};
 const DEFAULT_URL: &str = "http://127.0.0.1:7118";
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a service may not answer, as when it is started again, before those give up who wait for what goes on there.
+pub const PATIENCE: Duration = Duration::from_secs(120);
 /// Longest wait for an answer; an estimate may have to measure first.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(330);
 /// Most bytes of an answer: a page of jobs with long addresses has room.

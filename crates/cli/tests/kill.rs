@@ -3,17 +3,18 @@
 //! Every run prints its seed; `TIDEGATE_SEED` repeats one. The long mode (`TIDEGATE_LONG=1`, or
 //! `--include-ignored`) makes at least fifty runs of each sort and copies 100,000 files.
 
+#[path = "common/counter.rs"]
+mod counter;
+
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use counter::Counter;
 use serde_json::Value;
 
 /// What a killed run may cost at most: staging at both ends (1 MiB each) and sockets, one checkpoint
@@ -58,45 +59,6 @@ impl Random {
         }
         bytes.truncate(size);
         bytes
-    }
-}
-
-/// Counts what passes on the way to an endpoint whose port may change.
-struct Counter {
-    port: u16,
-    target: Arc<AtomicU16>,
-    bytes: Arc<AtomicU64>,
-}
-
-impl Counter {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
-        let port = listener.local_addr().expect("an address").port();
-        let (target, bytes) = (Arc::new(AtomicU16::new(0)), Arc::new(AtomicU64::new(0)));
-        let (to, counted) = (Arc::clone(&target), Arc::clone(&bytes));
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                // A dead endpoint looks dead from behind, too.
-                let Ok(server) = TcpStream::connect(("127.0.0.1", to.load(SeqCst))) else { continue };
-                for (from, to) in [(&client, &server), (&server, &client)] {
-                    let (mut from, mut to) =
-                        (from.try_clone().expect("cloned"), to.try_clone().expect("cloned"));
-                    let counted = Arc::clone(&counted);
-                    thread::spawn(move || {
-                        let mut buffer = vec![0; 64 << 10];
-                        while let Ok(n) = from.read(&mut buffer) {
-                            if n == 0 || to.write_all(&buffer[..n]).is_err() {
-                                break;
-                            }
-                            counted.fetch_add(n as u64, SeqCst);
-                        }
-                        let _ = to.shutdown(Shutdown::Both);
-                        let _ = from.shutdown(Shutdown::Both);
-                    });
-                }
-            }
-        });
-        Self { port, target, bytes }
     }
 }
 
@@ -161,8 +123,8 @@ impl World {
         BufReader::new(out).read_line(&mut line).expect("a ticket");
         let (ticket, rest) = line.trim().rsplit_once(':').expect("a port");
         let port = rest.trim_end_matches('/').parse().expect("a number");
-        self.counter.target.store(port, SeqCst);
-        (process, format!("{ticket}:{}/", self.counter.port))
+        self.counter.lead_to(port);
+        (process, format!("{ticket}:{}/", self.counter.port()))
     }
 
     fn copy(&self, from: &str, to: &str, more: &[&str]) -> Process {
@@ -281,7 +243,7 @@ fn run(route: Route, victim: Victim, seed: u64) {
     }
     assert_eq!(read_tree(&target), new, "seed {seed}");
     assert!(!target.join(".tidegate").exists(), "seed {seed}: leftovers");
-    let moved = world.counter.bytes.load(SeqCst);
+    let moved = world.counter.bytes();
     // Frame headers, handshakes, lists and polls besides the content.
     let overhead = total / 50 + 400_000 * (attempts + killed);
     let again = moved.saturating_sub(total);

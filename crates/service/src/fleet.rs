@@ -118,6 +118,10 @@ enum Clock {
 pub struct Fleet {
     database: Database,
     clock: Clock,
+    term: Duration,
+    /// Where its own time begins, and since when, by that, it has answered without fail.
+    origin: Instant,
+    answering: Mutex<Duration>,
     rng: Mutex<Rng>,
     /// Streams, by run. Another service begins anew, with what movers then say that they use.
     grants: Mutex<HashMap<JobId, Grants>>,
@@ -139,6 +143,9 @@ impl Fleet {
         Ok(Self {
             database,
             clock: Clock::Database,
+            term: TERM,
+            origin: Instant::now(),
+            answering: Mutex::default(),
             rng: Mutex::new(Rng::new(seed)),
             grants: Mutex::default(),
         })
@@ -147,7 +154,47 @@ impl Fleet {
     /// The same by a clock that others move, in ms, and with chance from a seed.
     #[must_use]
     pub fn driven(self, clock: Arc<AtomicI64>, seed: u64) -> Self {
-        Self { clock: Clock::Manual(clock), rng: Mutex::new(Rng::new(seed)), ..self }
+        let driven = Self { clock: Clock::Manual(clock), rng: Mutex::new(Rng::new(seed)), ..self };
+        driven.answers_from_now();
+        driven
+    }
+
+    /// The same with leases that hold for `term` without being renewed, for tests of what happens beyond it.
+    #[must_use]
+    pub fn with_term(self, term: Duration) -> Self {
+        Self { term, ..self }
+    }
+
+    /// How long a lease holds without being renewed.
+    pub fn term(&self) -> Duration {
+        self.term
+    }
+
+    /// What its own time is, which no two services compare.
+    fn elapsed(&self) -> Duration {
+        match &self.clock {
+            Clock::Database => self.origin.elapsed(),
+            Clock::Manual(clock) => Duration::from_millis(count(clock.load(Relaxed))),
+        }
+    }
+
+    /// It, or its database, was away until now.
+    fn answers_from_now(&self) {
+        *self.answering.lock().unwrap_or_else(PoisonError::into_inner) = self.elapsed();
+    }
+
+    /// Takes note of an outcome of asking the database.
+    fn heard<T>(&self, done: Result<T, DatabaseError>) -> FleetResult<T> {
+        if done.is_err() {
+            self.answers_from_now();
+        }
+        Ok(done?)
+    }
+
+    /// Whether it has answered for long enough that whoever could renew a lease has done so.
+    fn has_heard_all(&self) -> bool {
+        let since = *self.answering.lock().unwrap_or_else(PoisonError::into_inner);
+        self.elapsed().saturating_sub(since) >= self.term / 4
     }
 
     /// Closes it.
@@ -199,7 +246,7 @@ impl Fleet {
         for attempt in 0.. {
             match self.database.within(CHANGING, what, work()).await {
                 Err(error) if error.is_conflict() && attempt < AGAIN => {}
-                done => return Ok(done?),
+                done => return self.heard(done),
             }
         }
         unreachable!("the last attempt returns")

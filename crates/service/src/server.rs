@@ -47,6 +47,8 @@ pub struct Options {
     pub mover: Box<dyn FnOnce() -> io::Result<Arc<dyn Mover>> + Send>,
     /// Where a job leaves its epochs.
     pub epochs: EpochFiles,
+    /// How long a lease of shards holds without being renewed.
+    pub lease_term: Duration,
     /// Of pauses drawn by chance.
     pub seed: u64,
 }
@@ -85,6 +87,7 @@ pub async fn run(
         names,
         mover,
         epochs,
+        lease_term,
         seed,
     } = options;
     let mut stop = std::pin::pin!(stop);
@@ -103,10 +106,11 @@ pub async fn run(
     // Not before: a proxy in front finds the one that works by who answers.
     let listener = Api::listen(&config)?;
     let history = History::open(&database).await?;
-    let fleet = Arc::new(match shared_queue {
+    let fleet = match shared_queue {
         true => Fleet::open_at(&database).await?,
         false => Fleet::open(&own).await?,
-    });
+    };
+    let fleet = Arc::new(fleet.with_term(lease_term));
     let recorder = Recorder::start(history.clone());
     let estimator = estimate::Estimator::with_names(program, Some(history.clone()), names);
     let parts = scheduler::Parts {

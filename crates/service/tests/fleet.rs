@@ -445,3 +445,30 @@ async fn go_through_a_pool(tables: &Tables) {
     let hosts = fleet.hosts(10).await.expect("known");
     assert_eq!(hosts.iter().map(|host| (&host.host[..], host.movers)).collect::<Vec<_>>(), [("node1", 3)]);
 }
+
+#[tokio::test]
+async fn leases_that_ran_out_while_nobody_could_renew_them_are_left_to_be_renewed() {
+    let tables = Tables::file();
+    let clock = Arc::new(AtomicI64::new(1_000_000));
+    let pass = |time: Duration| clock.fetch_add(time.as_millis() as i64, Relaxed);
+    let (before, token) = (tables.open(&clock, 1).await, MoverToken::random());
+    before.begin(job(1), &token, "{}").await.expect("begun");
+    let shard = |name: &[u8]| ShardContent { source: 0, files: 1, bytes: 1 << 40, names: name.to_vec() };
+    before.list(job(1), &[shard(b"a\0"), shard(b"b\0")], true).await.expect("taken");
+    let mut leases = Vec::new();
+    for mover in ["here", "there"] {
+        let Ok(Claimed::Lease(lease)) = before.claim(&token, mover).await else { panic!("no lease") };
+        leases.push(lease.token);
+    }
+    before.close().await;
+    pass(TERM * 3);
+    let after = tables.open(&clock, 2).await;
+    assert_eq!(after.sweep().await, Ok(0));
+    after.renew(&token, leases[0], Seen::default()).await.expect("renewed");
+    pass(TERM / 4);
+    // Who has not renewed its lease by then is gone.
+    assert_eq!(after.sweep().await, Ok(1));
+    let kept = after.renew(&token, leases[0], Seen::default()).await;
+    assert_eq!(kept.map(|renewal| renewal.mover), Ok("here".to_owned()));
+    assert_eq!(after.renew(&token, leases[1], Seen::default()).await, Err(FleetError::Lost(leases[1])));
+}

@@ -23,8 +23,8 @@ use crate::drive::Ended;
 use crate::engine::ending::{CONFIGURATION, DRAINED, TRY_AGAIN};
 use crate::exit::{in_one_line, usage};
 use crate::pools::LeftOut;
-use crate::service::Service;
 use crate::service::leases::{Held, SeenHere, of};
+use crate::service::{PATIENCE, Service};
 use crate::settings::StateArgs;
 use crate::shard::{Bound, CopyOptions, Shards, kind_name, placed_beneath};
 use crate::signals::interrupt_on_signals;
@@ -32,9 +32,6 @@ use crate::terminal;
 
 /// The rest while others have what is left.
 const REST: Duration = Duration::from_millis(500);
-
-/// How long a service may not answer before the mover leaves.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How often in a row leases may come to nothing before it leaves.
 const MAX_IN_VAIN: u32 = 3;

@@ -11,6 +11,7 @@ use clap::Args;
 use tidegate_control::units::parse_duration;
 use tidegate_service::api::{Config, TlsFiles};
 use tidegate_service::estimate::Program;
+use tidegate_service::fleet::TERM;
 use tidegate_service::history::Retention;
 use tidegate_service::mover::Programs;
 use tidegate_service::names::Names;
@@ -78,6 +79,9 @@ pub struct ServeArgs {
     /// Its private key (PEM)
     #[arg(long, value_name = "FILE", requires = "peer_cert", help_heading = "Jobs")]
     peer_key: Option<PathBuf>,
+    /// How long a lease of shards holds without being renewed, for tests of what happens beyond it
+    #[arg(long, hide = true, value_name = "TIME", value_parser = parse_duration)]
+    lease_term: Option<Duration>,
     /// Seed of the pauses between tries
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1)]
     seed: u64,
@@ -138,6 +142,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             Box::new(move |id| programs.epochs(id))
         },
         mover: Box::new(move || programs.mover()),
+        lease_term: args.lease_term.unwrap_or(TERM),
         seed: args.seed,
     };
     let runtime = Builder::new_multi_thread().enable_all().build()?;

@@ -28,7 +28,7 @@ use crate::place::Place;
 use crate::pools;
 use crate::service::jobs::ShownJob;
 use crate::service::leases::of;
-use crate::service::{Service, ServiceArgs, address_there};
+use crate::service::{PATIENCE, Service, ServiceArgs, address_there};
 use crate::shard::CopyOptions;
 use crate::signals::interrupt_on_signals;
 use crate::ssh::SshArgs;
@@ -41,9 +41,6 @@ use listing::ShardListing;
 /// How often the job is looked at, and how often people are told.
 const LOOK: Duration = Duration::from_millis(500);
 const TELLING: Duration = Duration::from_secs(5);
-
-/// How long the service may not answer, as when it is started again.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How long an engine may say that no mover runs while shards wait, before that is an error: it may be about to start some.
 const NOBODY: Duration = Duration::from_secs(30);
@@ -167,7 +164,12 @@ impl Run<'_> {
         options: &CopyOptions,
         selection: &tidegate_transfer::selection::Selection,
     ) -> anyhow::Result<Standing> {
-        let listing = ShardListing { service: self.service, id: self.id, interrupt: &self.interrupt };
+        let listing = ShardListing {
+            service: self.service,
+            id: self.id,
+            interrupt: &self.interrupt,
+            listed: Default::default(),
+        };
         let listed = listing.list(&self.request, options, selection)?;
         let standing = self.follow(started)?;
         if standing.state == "cancelled" {

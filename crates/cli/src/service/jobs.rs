@@ -1,7 +1,7 @@
 //! Jobs as a service shows them.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
@@ -9,7 +9,8 @@ use tidegate_service::fleet::Standing;
 use tidegate_service::history::Decision;
 use tidegate_service::job::{Job, JobId, State};
 
-use super::Service;
+use super::leases::of;
+use super::{PATIENCE, Service};
 use crate::exit;
 use crate::progress::clock;
 
@@ -41,12 +42,16 @@ impl ShownJob {
     }
 }
 
-/// Waits until a job is at its end.
+/// Waits until a job is at its end; the service may be started again meanwhile.
 pub fn wait_for(service: &Service, id: JobId) -> anyhow::Result<ShownJob> {
+    let mut heard = Instant::now();
     loop {
-        let shown: ShownJob = service.get(&format!("/jobs/{id}"))?;
-        if shown.job.state.is_final() {
-            return Ok(shown);
+        match service.get::<ShownJob>(&format!("/jobs/{id}")).map_err(of) {
+            Ok(shown) if shown.job.state.is_final() => return Ok(shown),
+            Ok(_) => heard = Instant::now(),
+            // It may be started again, and goes on then.
+            Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {}
+            Err(error) => return Err(error.into()),
         }
         std::thread::sleep(POLL_INTERVAL);
     }

@@ -13,8 +13,9 @@ use tidegate_transfer::transfer::Interrupt;
 
 use super::Service;
 
-/// How often it is renewed.
+/// How often it is renewed: twelve times while it holds, and no less often than this.
 const RENEWED: Duration = Duration::from_secs(5);
+const RENEWALS: u32 = 12;
 
 /// How long a service that does not answer is asked again before files are denied their names.
 const PATIENCE: Duration = Duration::from_secs(45);
@@ -38,6 +39,8 @@ pub struct Held {
     service: Arc<Service>,
     lease: u64,
     leave: Mutex<Leave>,
+    /// How often it is renewed.
+    renewed: Duration,
     /// Where this process's time begins.
     origin: Instant,
     /// What the transfer does.
@@ -60,7 +63,8 @@ impl Held {
     ) -> Self {
         let leave = Mutex::new(Leave::granted(Duration::ZERO, term));
         let (seen, granted) = (Mutex::default(), Box::new(granted));
-        Self { service, lease, leave, origin: asked, seen, granted, interrupt }
+        let renewed = RENEWED.min(term / RENEWALS);
+        Self { service, lease, leave, renewed, origin: asked, seen, granted, interrupt }
     }
 
     /// Its number.
@@ -127,7 +131,7 @@ impl Held {
     }
 
     fn renew_until(&self, stopped: &Receiver<()>) {
-        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(RENEWED) {
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(self.renewed) {
             match self.renew() {
                 Ok(()) => {}
                 Err(error) => {

@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "each test file uses its part")]
 
 pub mod browser;
+pub mod counter;
 pub mod grid;
 pub mod scheduler;
 pub mod service;
@@ -182,18 +183,23 @@ impl World {
     }
 }
 
-/// Runs a command to its end, at most a minute.
+/// Runs a command to its end.
 pub fn finish(command: &mut Command) -> Ran {
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
     wait(child)
 }
 
-/// Waits for a command to end.
+/// Waits for a command to end, at most two minutes.
 pub fn wait(child: Child) -> Ran {
+    wait_within(child, Duration::from_secs(120))
+}
+
+/// Waits for a command to end, and kills it after `patience`.
+pub fn wait_within(child: Child, patience: Duration) -> Ran {
     let id = child.id();
     let (done, over) = std::sync::mpsc::channel::<()>();
     let watchdog = std::thread::spawn(move || {
-        if over.recv_timeout(Duration::from_secs(120)).is_err() {
+        if over.recv_timeout(patience).is_err() {
             signal(id, rustix::process::Signal::KILL);
         }
     });

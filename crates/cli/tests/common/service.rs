@@ -33,12 +33,23 @@ impl Service {
 
     /// The same in an environment with more in it, which its jobs run in as well.
     pub fn start_in(world: &World, name: &str, more: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::start_at(world, name, "127.0.0.1:0", more, environment).unwrap_or_else(|said| panic!("{said}"))
+    }
+
+    /// The same on a given address, as when it is started again; what it said if it did not start.
+    pub fn start_at(
+        world: &World,
+        name: &str,
+        listen: &str,
+        more: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self, String> {
         let (state, log) = (world.path(name), world.path(format!("{name}.log")));
         let log_file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("made");
         let mut child = world
             .command()
             .envs(environment.iter().copied())
-            .args(["serve", "-v", "--listen", "127.0.0.1:0", "--state"])
+            .args(["serve", "-v", "--listen", listen, "--state"])
             .arg(&state)
             .args(more)
             .stdout(Stdio::piped())
@@ -48,13 +59,12 @@ impl Service {
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let mut line = || lines.next().and_then(Result::ok).unwrap_or_default();
         let (url, link) = (line(), line());
-        assert!(
-            url.starts_with("http://127.0.0.1:") || url.starts_with("https://127.0.0.1:"),
-            "{url:?}: {:?}",
-            fs::read_to_string(&log)
-        );
+        if !url.starts_with("http://127.0.0.1:") && !url.starts_with("https://127.0.0.1:") {
+            let _ = child.wait();
+            return Err(format!("{url:?}: {:?}", fs::read_to_string(&log)));
+        }
         assert!(link.starts_with(&url) && link.contains("/login?code="), "{link:?}");
-        Self { child, url, link, state, log }
+        Ok(Self { child, url, link, state, log })
     }
 
     /// Its process.

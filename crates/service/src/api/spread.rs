@@ -17,7 +17,7 @@ use crate::fleet::words::{
     ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ListedShards, RenewRequest, Renewed, ShardWords,
     SpreadBegun, SpreadRequest, failures,
 };
-use crate::fleet::{Claimed, Claimer, FleetError, MoverToken, PoolEndpoint, Report, Seen, Standing, TERM};
+use crate::fleet::{Claimed, Claimer, FleetError, MoverToken, PoolEndpoint, Report, Seen, Standing};
 use crate::job::{JobKind, Request};
 
 /// Longest name of a mover.
@@ -132,7 +132,7 @@ async fn claim(
     let claimer = Claimer { mover: &mover, host: &host, without: &without };
     Ok(Json(match app.fleet.claim(&token, claimer).await? {
         Claimed::Lease(lease) => {
-            ClaimAnswer::of(&lease, term_ms(), |all| app.fleet.grant(lease.job, all, &mover, 0))?
+            ClaimAnswer::of(&lease, term_ms(&app), |all| app.fleet.grant(lease.job, all, &mover, 0))?
         }
         Claimed::Wait => ClaimAnswer::Wait,
         Claimed::Drained => ClaimAnswer::Drained,
@@ -148,7 +148,7 @@ async fn renew(
     let work: SpreadRequest =
         serde_json::from_str(&renewal.work).map_err(|error| FleetError::Refused(error.to_string()))?;
     let streams = work.streams.map(|all| app.fleet.grant(renewal.job, all, &renewal.mover, streams));
-    Ok(Json(Renewed { term_ms: term_ms(), streams }))
+    Ok(Json(Renewed { term_ms: term_ms(&app), streams }))
 }
 
 async fn finish(
@@ -161,8 +161,8 @@ async fn finish(
     Ok(Json(()))
 }
 
-fn term_ms() -> u64 {
-    u64::try_from(TERM.as_millis()).unwrap_or(u64::MAX)
+fn term_ms(app: &App) -> u64 {
+    u64::try_from(app.fleet.term().as_millis()).unwrap_or(u64::MAX)
 }
 
 impl From<FleetError> for Problem {

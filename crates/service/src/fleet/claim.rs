@@ -8,7 +8,7 @@ use super::packing::{ShardContent, cost};
 use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
 use crate::job::JobId;
 
-/// How long a lease holds without being renewed.
+/// How long a lease holds without being renewed, unless a test says otherwise.
 pub const TERM: Duration = Duration::from_secs(60);
 
 /// How much one claim is to be, in time, and how little is not worth one where little is left.
@@ -121,7 +121,7 @@ impl Fleet {
             .bind(run)
             .bind(mover.to_owned())
             .bind(number)
-            .bind(milliseconds(TERM))
+            .bind(milliseconds(self.term))
             .fetch_one(&mut **tx)
             .await?;
         let heard = "INSERT INTO fleet_mover (run, name, heard_ms, host, endpoint) VALUES ($1, $2, {now}, $3, $4) \
@@ -268,7 +268,7 @@ impl Fleet {
         let row = sqlx::query(self.text(renew))
             .bind(whole(lease))
             .bind(token.hash())
-            .bind(milliseconds(TERM))
+            .bind(milliseconds(self.term))
             .bind(whole(seen.bytes))
             .fetch_optional(&mut **tx)
             .await?;
@@ -281,8 +281,12 @@ impl Fleet {
         Ok(Some(Renewal { job, mover, work }))
     }
 
-    /// Ends leases that ran out: their shards wait again, or are set aside after so many tries. Answers with how many.
+    /// Ends leases that ran out: their shards wait again, or are set aside after so many tries. Answers with how many. Those
+    /// that ran out while nobody could renew them are left for a while.
     pub async fn sweep(&self) -> FleetResult<u64> {
+        if !self.has_heard_all() {
+            return Ok(0);
+        }
         let mut swept = 0;
         loop {
             let ended = self

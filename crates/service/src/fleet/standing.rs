@@ -148,7 +148,7 @@ impl Fleet {
             }
             Ok(Some(standing))
         };
-        let standing = self.database.patiently("look at a run", standing).await?;
+        let standing = self.heard(self.database.patiently("look at a run", standing).await)?;
         standing.ok_or(FleetError::NotSpread(job))
     }
 

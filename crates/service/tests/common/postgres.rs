@@ -21,12 +21,19 @@ pub struct Postgres {
     dir: tempfile::TempDir,
     port: u16,
     user: Option<(u32, u32)>,
+    settings: Vec<String>,
     databases: AtomicU32,
 }
 
 impl Postgres {
     /// Starts one; the reason if there is none here.
     pub fn start() -> Result<Self, String> {
+        // Nothing of it has to outlive a power failure.
+        Self::start_with(&["fsync=off", "shared_buffers=16MB"])
+    }
+
+    /// The same with other settings.
+    pub fn start_with(settings: &[&str]) -> Result<Self, String> {
         let programs = programs().ok_or("no PostgreSQL server is installed (Debian: postgresql)")?;
         // The server refuses to be root.
         let user = match rustix::process::geteuid().is_root() {
@@ -41,7 +48,9 @@ impl Postgres {
                 std::os::unix::fs::chown(path, Some(uid), Some(gid)).expect("given away");
             }
         }
-        let mut postgres = Self { child: None, programs, dir, port: 0, user, databases: AtomicU32::new(0) };
+        let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        let databases = AtomicU32::new(0);
+        let mut postgres = Self { child: None, programs, dir, port: 0, user, settings, databases };
         let made = postgres
             .program("initdb")
             .arg("-D")
@@ -82,13 +91,12 @@ impl Postgres {
         let output = fs::File::create(&log).expect("a log");
         let mut command = self.program("postgres");
         command.arg("-D").arg(self.data());
-        for setting in [
-            "listen_addresses=127.0.0.1",
-            &format!("port={}", self.port),
-            &format!("unix_socket_directories={}", self.dir.path().display()),
-            "fsync=off",
-            "shared_buffers=16MB",
-        ] {
+        let place = [
+            "listen_addresses=127.0.0.1".to_owned(),
+            format!("port={}", self.port),
+            format!("unix_socket_directories={}", self.dir.path().display()),
+        ];
+        for setting in place.iter().chain(&self.settings) {
             command.arg("-c").arg(setting);
         }
         let copy = output.try_clone().expect("the log again");
@@ -107,6 +115,11 @@ impl Postgres {
             }
             std::thread::sleep(Duration::from_millis(20));
         }
+    }
+
+    /// The process that the others of it are children of; 0 while it does not run.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
     }
 
     /// Ends the server without waiting for its clients; what was committed is on the disk.
@@ -129,15 +142,21 @@ impl Postgres {
     /// The address of a database of its own, which this makes.
     pub fn fresh(&self) -> String {
         let name = format!("history_{}", self.databases.fetch_add(1, Ordering::Relaxed));
-        let made = self
+        self.ask("postgres", &format!("CREATE DATABASE {name}"));
+        self.address(&name)
+    }
+
+    /// What the database `name` answers to a statement: a line for each row, `|` between columns.
+    pub fn ask(&self, name: &str, statement: &str) -> String {
+        let asked = self
             .program("psql")
-            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-d", "postgres", "-q"])
-            .args(["-c", &format!("CREATE DATABASE {name}")])
+            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-d", name, "-qAt"])
+            .args(["-c", statement])
             .env("PGPASSWORD", PASSWORD)
             .output()
             .expect("psql runs");
-        assert!(made.status.success(), "psql: {}", String::from_utf8_lossy(&made.stderr));
-        self.address(&name)
+        assert!(asked.status.success(), "psql: {}", String::from_utf8_lossy(&asked.stderr));
+        String::from_utf8_lossy(&asked.stdout).trim().to_owned()
     }
 
     /// The address of the database of that name.

@@ -1,7 +1,9 @@
 //! What a copy would move, as shards: the plan of a dry run, sent to the service as it is told.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_contract::plan_line::{Action, EntryKind};
@@ -16,13 +18,16 @@ use tidegate_transfer::terms::{Purpose, Terms};
 use tidegate_transfer::transfer::Interrupt;
 
 use crate::pools;
-use crate::service::Service;
 use crate::service::leases::of;
+use crate::service::{PATIENCE, Service};
 use crate::shard::{CopyOptions, kind_name, placed_beneath};
 
 /// How many shards are sent at once, and how long one may wait for others: movers begin with the first.
 const BATCH: usize = 64;
 const WAIT: Duration = Duration::from_secs(1);
+
+/// The rest between two questions to a service that does not answer.
+const REST: Duration = Duration::from_millis(500);
 
 /// Lists into a job.
 pub struct ShardListing<'a> {
@@ -32,6 +37,8 @@ pub struct ShardListing<'a> {
     pub id: JobId,
     /// Stops it.
     pub interrupt: &'a Interrupt,
+    /// How many files the service has taken so far.
+    pub listed: Cell<u64>,
 }
 
 /// What was found.
@@ -69,13 +76,44 @@ impl ShardListing<'_> {
         Ok(found)
     }
 
+    /// Sends some, once: a service that was started again tells by what it counts whether it had taken them.
     fn send(&self, shards: &[ShardContent], failed: &[(String, String, String)], all: bool) -> Result<()> {
+        let files = shards.iter().map(|content| content.files).sum::<u64>() + failed.len() as u64;
+        let listed = self.listed.get() + files;
         let shards = shards.iter().map(|content| ShardWords::of(0, content)).collect();
-        let path = format!("/spreads/{}/shards", self.id);
-        self.service
-            .post::<Standing>(&path, &ListedShards { shards, failed: failed.to_vec(), all })
-            .map(drop)
-            .map_err(of)
+        let (path, body) =
+            (format!("/spreads/{}/shards", self.id), ListedShards { shards, failed: failed.to_vec(), all });
+        let is_taken = |standing: &Standing| match all {
+            true => standing.state != "listing",
+            false => standing.files >= listed,
+        };
+        let began = Instant::now();
+        while let Err(error) = self.service.post::<Standing>(&path, &body).map_err(of) {
+            if !error.is_retryable() || began.elapsed() > PATIENCE || self.interrupt.is_raised() {
+                return Err(error);
+            }
+            thread::sleep(REST);
+            if is_taken(&self.standing()?) {
+                break;
+            }
+        }
+        self.listed.set(listed);
+        Ok(())
+    }
+
+    /// How the run stands, as soon as the service answers.
+    fn standing(&self) -> Result<Standing> {
+        let asked = Instant::now();
+        loop {
+            match self.service.get(&format!("/spreads/{}", self.id)).map_err(of) {
+                Err(error)
+                    if error.is_retryable() && asked.elapsed() < PATIENCE && !self.interrupt.is_raised() =>
+                {
+                    thread::sleep(REST);
+                }
+                answered => return answered,
+            }
+        }
     }
 
     /// Lists one source; whether it is a directory.
