@@ -457,7 +457,9 @@ async fn leases_that_ran_out_while_nobody_could_renew_them_are_left_to_be_renewe
     before.list(job(1), &[shard(b"a\0"), shard(b"b\0")], true).await.expect("taken");
     let mut leases = Vec::new();
     for mover in ["here", "there"] {
-        let Ok(Claimed::Lease(lease)) = before.claim(&token, mover).await else { panic!("no lease") };
+        let Ok(Claimed::Lease(lease)) = before.claim(&token, Claimer::named(mover)).await else {
+            panic!("no lease")
+        };
         leases.push(lease.token);
     }
     before.close().await;

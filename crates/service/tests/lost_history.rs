@@ -90,6 +90,7 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
         },
         database: postgres.fresh(),
         shared_queue: false,
+        lease_term: tidegate_service::fleet::TERM,
         retention: Default::default(),
         limits: Limits::default(),
         program: Program { path: path.clone(), arguments: Vec::new() },

@@ -109,6 +109,7 @@ async fn begin(caller: &mut Caller) -> Result<SpreadBegun> {
         destination: "/archive/".to_owned(),
         options: Vec::new(),
         streams: None,
+        pool: None,
     };
     caller.post("/spreads", &request).await
 }
@@ -175,7 +176,8 @@ async fn mover(
     while due < end {
         sleep_until(due).await;
         let mover = if another { format!("{name}.{}", waits.claims.len()) } else { name.clone() };
-        let claim = ClaimRequest { mover, version: env!("CARGO_PKG_VERSION").to_owned() };
+        let (version, host) = (env!("CARGO_PKG_VERSION").to_owned(), "here".to_owned());
+        let claim = ClaimRequest { mover, version, host, without: Vec::new() };
         let ClaimAnswer::Lease { lease, shards, .. } = caller.post("/mover/claim", &claim).await? else {
             return Err("all shards are claimed: ask for fewer seconds, or more files".into());
         };
