@@ -262,13 +262,13 @@ impl Run<'_> {
             terminal::print_json(&summary)?;
         } else if !self.args.output.quiet {
             terminal::print(&format!(
-                "{} files, {} in {} shards by {} movers, {:.1} s, {}",
+                "{} files, {}, {:.1} s, {} (shards: {}, movers: {})",
                 summary.files.ok,
                 ByteCount(summary.bytes),
-                standing.shards,
-                standing.movers.len(),
                 duration.as_secs_f64(),
                 BitRate(summary.goodput_bps),
+                standing.shards,
+                standing.movers.len(),
             ))?;
         }
         Ok(summary.exit(None).into())
