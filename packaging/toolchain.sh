@@ -62,9 +62,9 @@ build_std() {
     mkdir -p "$home/src" "$libraries"
     printf '[package]\nname = "of-target"\nedition = "2024"\n[workspace]\n' >"$home/Cargo.toml"
     echo '#![no_std]' >"$home/src/lib.rs"
-    # Its messages name its sources as rustup's do, wherever they are here.
+    # Its messages name its sources as rustup's do, wherever they are here; and it takes part in optimising whole programs.
     RUSTC_BOOTSTRAP=1 CARGO_TARGET_DIR=$home/target \
-        RUSTFLAGS="--remap-path-prefix=$tools/rust/usr/lib/rustlib/src/rust=/rustc" cargo build --manifest-path "$home/Cargo.toml" --release \
+        RUSTFLAGS="--remap-path-prefix=$tools/rust/usr/lib/rustlib/src/rust=/rustc -Cembed-bitcode=yes" cargo build --manifest-path "$home/Cargo.toml" --release \
         -Zbuild-std=std,panic_abort,panic_unwind --target "$1" || return
     cp "$home/target/$1"/release/deps/*.rlib "$libraries/"
     rm "$libraries"/libof_target-*
