@@ -239,20 +239,21 @@ fn a_pulled_server_does_not_choose_the_names() {
         (true, entry(b"report.pdf", link())),
     ];
     for (number, (single, offer)) in offers.into_iter().enumerate() {
-        let offered = offer.clone();
-        let server = Server::new(move |visit| {
-            visit.accept_send(single);
-            visit.outbox.send(&Message::Offer { first: 0, entries: vec![offered.clone()] });
-            visit.outbox.send(&Message::Listed);
-            let mut stream = visit.stream();
-            visit.offered();
-            visit.outbox.send(&Message::Hashes(vec![hash_of(0, b"evil")]));
-            let _ = stream.write_all(&whole(0, b"evil"));
-            while !matches!(visit.next(), Ok(Message::Done(_)) | Err(_)) {}
-            visit.finish();
-        });
         let directory = f.dir(&format!("back{number}"));
         for to in [directory.join(""), directory.join("new-name")] {
+            // One for each: a client that leaves at once may have streams that come only when the next is there.
+            let offered = offer.clone();
+            let server = Server::new(move |visit| {
+                visit.accept_send(single);
+                visit.outbox.send(&Message::Offer { first: 0, entries: vec![offered.clone()] });
+                visit.outbox.send(&Message::Listed);
+                let mut stream = visit.stream();
+                visit.offered();
+                visit.outbox.send(&Message::Hashes(vec![hash_of(0, b"evil")]));
+                let _ = stream.write_all(&whole(0, b"evil"));
+                while !matches!(visit.next(), Ok(Message::Done(_)) | Err(_)) {}
+                visit.finish();
+            });
             let to = To::Local(to.as_os_str().as_bytes().to_vec());
             let from = From::Endpoint(server.address.clone(), vec![b"report.pdf".to_vec()]);
             let renamed = single && matches!(offer.kind, Kind::File { .. }) && !to_ends(&to);

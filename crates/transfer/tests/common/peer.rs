@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub struct Visit {
     pub ahead: Vec<Message>,
     pub outbox: Outbox,
     pub inbox: Inbox,
-    /// Data streams in the order they came.
-    pub streams: Arc<Mutex<Receiver<(u32, Channel)>>>,
+    /// Data streams in the order they came, until another session begins: one whose client has left has no more.
+    pub streams: Receiver<(u32, Channel)>,
 }
 
 /// A server whose script answers each session's request; it checks nobody's proof.
@@ -62,22 +62,28 @@ impl Server {
         let (host, port) = (listening.ip().to_string(), listening.port());
         let address = Address { ticket: Some(ticket), host, port, path: Vec::new() };
         let over = Arc::new(AtomicBool::new(false));
-        let (arrived, streams) = channel();
-        let (streams, script, ending) = (Arc::new(Mutex::new(streams)), Arc::new(script), Arc::clone(&over));
+        let newest: Arc<Mutex<Option<Sender<_>>>> = Arc::default();
+        let (script, ending) = (Arc::new(script), Arc::clone(&over));
         thread::spawn(move || {
             for socket in listener.incoming() {
                 if ending.load(Relaxed) {
                     return;
                 }
                 let Ok(socket) = socket else { continue };
-                let (tls, arrived, streams, script) =
-                    (Arc::clone(&tls), arrived.clone(), Arc::clone(&streams), Arc::clone(&script));
+                let (tls, newest, script) = (Arc::clone(&tls), Arc::clone(&newest), Arc::clone(&script));
                 thread::spawn(move || {
                     let Ok(Some(arrival)) = handshake::accept(socket, &tls, true) else { return };
                     let mut channel = arrival.channel;
                     match arrival.opening {
-                        Opening::Stream(hello) => drop(arrived.send((hello.index, channel))),
+                        Opening::Stream(hello) => {
+                            let newest = newest.lock().expect("not poisoned");
+                            if let Some(arrived) = &*newest {
+                                let _ = arrived.send((hello.index, channel));
+                            }
+                        }
                         Opening::Session(_) => {
+                            let (arrived, streams) = mpsc::channel();
+                            *newest.lock().expect("not poisoned") = Some(arrived);
                             if late.is_none() {
                                 let welcome = encode(&Message::Welcome(VERSIONS.1));
                                 std::io::Write::write_all(&mut channel, &welcome).expect("written");
@@ -142,8 +148,12 @@ impl Visit {
 
     /// The next data stream.
     pub fn stream(&self) -> Channel {
-        let streams = self.streams.lock().expect("not poisoned");
-        streams.recv_timeout(Duration::from_secs(120)).expect("a stream in time").1
+        match self.streams.recv_timeout(Duration::from_secs(120)) {
+            Ok((_, stream)) => stream,
+            Err(RecvTimeoutError::Timeout) => panic!("no stream in time"),
+            // Its client has left: nothing is to be said to anybody.
+            Err(RecvTimeoutError::Disconnected) => std::panic::resume_unwind(Box::new("over")),
+        }
     }
 }
 
