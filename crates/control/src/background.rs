@@ -28,11 +28,9 @@ const CLEAR: f64 = 0.25;
 const LEFT: f64 = 0.5;
 /// It never grows beyond what was under way by more than this factor: something else may limit it.
 const UNUSED: f64 = 2.0;
-/// The least rate, so that what others leave is noticed.
-const MIN_RATE: BitRate = BitRate(100_000);
-/// The first rate: ten segments a round trip (RFC 6928), and no more than this.
-const FIRST_BITS: f64 = 10.0 * 1448.0 * 8.0;
-const MAX_FIRST: BitRate = BitRate::mbps(10);
+/// Segments: the least window (RFC 6817), with which what others leave is noticed, and the first (RFC 6928).
+const MIN_SEGMENTS: f64 = 2.0;
+const FIRST_SEGMENTS: f64 = 10.0;
 
 /// What the kernel tells of all streams at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,6 +45,8 @@ pub struct PathDelay {
     pub acknowledged: ByteCount,
     /// Segments sent again since the start.
     pub retransmits: u64,
+    /// What a segment carries at most.
+    pub segment: ByteCount,
 }
 
 /// The rate that is left to a transfer by others.
@@ -69,8 +69,7 @@ impl BackgroundRate {
         // Where a round trip takes next to nothing a queue would make it many times as long, and the rate swing.
         let trip = (seen.rtt + TARGET).as_secs_f64();
         if self.window == 0.0 {
-            let first = FIRST_BITS / seen.rtt.max(MIN_INTERVAL).as_secs_f64();
-            self.window = first.min(MAX_FIRST.0 as f64) * trip;
+            self.window = FIRST_SEGMENTS * seen.segment.bits();
             (self.before, self.least) = (seen, seen.rtt);
         }
         self.least = self.least.min(seen.rtt);
@@ -79,8 +78,7 @@ impl BackgroundRate {
             self.change(&seen, passed, trip);
             (self.before, self.least) = (seen, Duration::MAX);
         }
-        self.window = self.window.max(MIN_RATE.0 as f64 * trip);
-        BitRate((self.window / trip) as u64)
+        BitRate::from_bps(self.window / trip)
     }
 
     fn change(&mut self, seen: &PathDelay, passed: Duration, trip: f64) {
@@ -89,6 +87,10 @@ impl BackgroundRate {
         let target = TARGET.max(seen.min_rtt.mul_f64(TARGET_SHARE));
         let waits = self.least.saturating_sub(seen.min_rtt).div_duration_f64(target);
         let lost = seen.retransmits > self.before.retransmits;
+        if bytes == 0 && !lost {
+            // There was nothing to send, and so nothing is told.
+            return;
+        }
         self.found |= lost || waits >= CLEAR;
         self.clear = if lost || waits >= CLEAR { 0 } else { self.clear.saturating_add(1) };
         if lost {
@@ -98,8 +100,10 @@ impl BackgroundRate {
         } else {
             let most = if self.found { MAX_GROWTH } else { STARTUP_GROWTH };
             let growth = (GAIN * f64::from(self.clear).exp2()).min(most);
-            self.window = (self.window * (1.0 + growth * (1.0 - waits))).min(UNUSED * under_way);
+            let grown = self.window * (1.0 + growth * (1.0 - waits));
+            self.window = grown.min((UNUSED * under_way).max(self.window));
         }
+        self.window = self.window.max(MIN_SEGMENTS * seen.segment.bits());
     }
 }
 
@@ -107,11 +111,15 @@ impl BackgroundRate {
 mod tests {
     use super::*;
 
+    const SEGMENT: ByteCount = ByteCount(1448);
+
     /// A link in steps of 10 ms: what it carries, its round trip, and the queue of a plain flow on it.
     struct Link {
         mbps: f64,
         rtt_ms: f64,
         queue_ms: f64,
+        /// Bytes of ours that came; acknowledged are whole segments.
+        came: f64,
         /// Most that fits into the queue; beyond that packets are lost.
         most_ms: f64,
         seen: PathDelay,
@@ -119,7 +127,8 @@ mod tests {
 
     impl Link {
         fn new(mbps: f64, rtt_ms: f64, most_ms: f64) -> Self {
-            Self { mbps, rtt_ms, queue_ms: 0.0, most_ms, seen: PathDelay::default() }
+            let seen = PathDelay { segment: SEGMENT, ..PathDelay::default() };
+            Self { mbps, rtt_ms, queue_ms: 0.0, came: 0.0, most_ms, seen }
         }
 
         /// Another 10 ms of us at this rate beside others, in Mbit/s; what we got.
@@ -135,7 +144,8 @@ mod tests {
             self.seen.at += Duration::from_millis(10);
             self.seen.min_rtt = Duration::from_secs_f64(self.rtt_ms / 1e3);
             self.seen.rtt = Duration::from_secs_f64((self.rtt_ms + self.queue_ms) / 1e3);
-            self.seen.acknowledged.0 += (carried * STEP_MS * 1e3 / 8.0) as u64;
+            self.came += carried * STEP_MS * 1e3 / 8.0;
+            self.seen.acknowledged.0 = self.came as u64 / SEGMENT.0 * SEGMENT.0;
             carried
         }
 
@@ -196,6 +206,7 @@ mod tests {
         let mut seen = PathDelay {
             rtt: Duration::from_millis(20),
             min_rtt: Duration::from_millis(20),
+            segment: SEGMENT,
             ..PathDelay::default()
         };
         let mut step = |bytes: u64, lost: u64| {
@@ -208,7 +219,35 @@ mod tests {
         assert!((15.9..16.1).contains(&grown), "{grown}");
         let lost = step(40_000, 1);
         assert!((3.9..4.1).contains(&lost), "half of what was delivered: {lost}");
-        let none = (0..50).map(|_| step(0, 1)).last().expect("steps");
-        assert!((none - MIN_RATE.as_mbps()).abs() < 1e-9, "{none}");
+        let least = (0..50).map(|_| step(0, 1)).last().expect("steps");
+        assert!((0.92..0.93).contains(&least), "two segments in 25 ms: {least}");
+    }
+
+    #[test]
+    fn a_pause_tells_nothing_and_large_segments_come_one_by_one() {
+        // The loopback: 64 KiB a segment, and next to no round trip.
+        let mut seen = PathDelay {
+            rtt: Duration::from_micros(50),
+            min_rtt: Duration::from_micros(7),
+            segment: ByteCount::kib(64),
+            ..PathDelay::default()
+        };
+        let mut rate = BackgroundRate::default();
+        let mut step = |moves: bool| {
+            let now = rate.next(seen);
+            seen.at += Duration::from_millis(10);
+            if moves {
+                seen.acknowledged.0 += (now.bytes_per_second() * 0.01) as u64;
+            }
+            now.as_mbps()
+        };
+        let first = step(false);
+        for _ in 0..100 {
+            assert!(step(false) >= first, "nothing was sent yet");
+        }
+        let moved = (0..100).map(|_| step(true)).last().expect("steps");
+        assert!(moved > 10_000.0, "{moved}");
+        let rested = (0..100).map(|_| step(false)).last().expect("steps");
+        assert!(rested > 0.9 * moved, "{rested} after {moved}");
     }
 }

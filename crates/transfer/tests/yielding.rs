@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::time::Duration;
 
-use common::{Fixture, eventually};
+use common::{Fixture, drive, eventually};
 use tidegate_control::ByteCount;
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::transfer::Pace;
@@ -48,4 +48,10 @@ fn a_sender_is_told_to_yield_on_every_route() {
         drop(transfer);
         eventually("the sender has ended", || followed() == 0);
     }
+    // All of it arrives before long where nobody else is, also over the loopback with its large segments.
+    let some = From::Zero(Memory { bytes: ByteCount::mib(64) });
+    let mut transfer = begin(&some, &a.to_endpoint(""), &a.setup()).expect("begun");
+    transfer.yields(true);
+    let (totals, failures) = drive(transfer, a.setpoint).expect("moved");
+    assert_eq!((totals.bytes_done, failures.len()), (64 << 20, 0));
 }

@@ -268,9 +268,10 @@ impl<F> DataStreams<F> {
     pub fn delay(&self, at: Duration) -> Option<PathDelay> {
         let flights = self.flights.lock().expect("not poisoned");
         let mut sum = flights.retired;
-        let mut delay: Option<(Duration, Duration)> = None;
+        let (mut delay, mut segment): (Option<(Duration, Duration)>, _) = (None, 0);
         for info in flights.live.values().filter_map(|flight| tcp::info(&flight.socket)) {
             add(&mut sum, &info);
+            segment = segment.max(info.segment);
             if info.rtt > Duration::ZERO && info.least_rtt > Duration::ZERO {
                 let (rtt, least) = delay.unwrap_or((info.rtt, info.least_rtt));
                 delay = Some((rtt.min(info.rtt), least.min(info.least_rtt)));
@@ -278,7 +279,8 @@ impl<F> DataStreams<F> {
         }
         let (rtt, min_rtt) = delay?;
         let acknowledged = ByteCount(sum.acknowledged?);
-        Some(PathDelay { at, rtt, min_rtt, acknowledged, retransmits: sum.retransmits })
+        let segment = ByteCount(segment);
+        Some(PathDelay { at, rtt, min_rtt, acknowledged, retransmits: sum.retransmits, segment })
     }
 
     /// Lets all streams together send no more than `rate`; `None` for no limit.

@@ -25,6 +25,8 @@ pub struct TcpInfo {
     pub acknowledged: Option<u64>,
     /// The congestion window in bytes.
     pub window: u64,
+    /// Bytes that a segment carries at most.
+    pub segment: u64,
     /// Whether it was us that limited `delivery`.
     pub app_limited: bool,
     /// How long data has been under way since the connection was made.
@@ -71,6 +73,7 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
         delivery: if has_delivery { info.tcpi_delivery_rate } else { 0 },
         idle: Duration::from_millis(u64::from(info.tcpi_last_data_recv)),
         window: u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),
+        segment: u64::from(info.tcpi_snd_mss),
         app_limited: has_delivery && first[APP_LIMITED.0] & APP_LIMITED.1 != 0,
         busy: busy(info.tcpi_busy_time),
         receiver_limited: busy(info.tcpi_rwnd_limited),

@@ -13,9 +13,6 @@ use crate::sys::thread;
 /// How often the rate is set.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A shorter round trip is this host's own, whose delays are its processors' and no queue's.
-const LOCAL: Duration = Duration::from_micros(100);
-
 /// Whether they do, and whether there is a thread for it.
 #[derive(Debug, Default)]
 pub(super) struct Yields {
@@ -40,9 +37,7 @@ fn follow(sender: &SenderState) {
     let (mut rate, mut limited) = (BackgroundRate::default(), false);
     while !sender.stopped.load(Relaxed) {
         let yields = sender.yields.wanted.load(Relaxed);
-        if let Some(seen) =
-            sender.data_streams.delay(sender.started.elapsed()).filter(|seen| yields && seen.min_rtt >= LOCAL)
-        {
+        if let Some(seen) = sender.data_streams.delay(sender.started.elapsed()).filter(|_| yields) {
             sender.data_streams.limit_rate(Some(rate.next(seen)));
             limited = true;
         } else if !yields && std::mem::take(&mut limited) {
