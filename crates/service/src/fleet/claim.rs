@@ -52,7 +52,7 @@ pub struct Claimer<'a> {
     pub mover: &'a str,
     /// The host it runs on.
     pub host: &'a str,
-    /// The numbers of endpoints that it leaves out for now, as they failed it.
+    /// The numbers of endpoints that it is not to be given, as they failed it.
     pub without: &'a [u16],
 }
 

@@ -150,7 +150,7 @@ pub struct ClaimRequest {
     /// The host it runs on.
     #[serde(default)]
     pub host: String,
-    /// The numbers of the pool's endpoints that it leaves out for now.
+    /// The numbers of the pool's endpoints that it is not to be given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<u16>,
 }
