@@ -23,7 +23,7 @@
 //! hash        Digest, FileHash, block_digest
 //!
 //! store       Source, Sink and what they answer with · file_source, file_sink, abandoned, named
-//! record_log  RecordLog · journal: Journal · catalogue: Catalogues
+//! record_log  RecordLog, Replay · journal: Journal · catalogue: Catalogues
 //! mirror      Mirror: what a destination removes
 //! pipeline    write_path, pool, staging, work, proof, waits: what downloads and uploads share with transfers
 //! sys         clock: Instant · confined: Root · fs · identity: fingerprint · processors: CpuTime · memory
@@ -88,6 +88,8 @@ pub mod manifest;
 
 // Tools that know nothing of transfers.
 pub mod hash;
+
+pub(crate) mod hashed;
 
 // The world: clocks, threads, files, sockets. Nothing else in this crate speaks to it.
 pub mod sys;
