@@ -1,6 +1,7 @@
 """The virtual environment with the package's wheel and the libraries that it is measured beside."""
 
 import json
+import platform
 from pathlib import Path
 
 from lab.ground import places
@@ -14,7 +15,8 @@ ADVICE = "run: scripts/wheel, then python3 -m lab install"
 
 def wheel() -> Path | None:
     """What `scripts/wheel` has built for this machine."""
-    return next(iter(sorted((places.BUILD / "wheels").glob("tidegate-*-linux_*.whl"))), None)
+    found = (places.BUILD / "wheels").glob(f"tidegate-*manylinux*_{platform.machine()}.whl")
+    return next(iter(sorted(found)), None)
 
 
 def install() -> None:
