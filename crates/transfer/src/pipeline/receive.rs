@@ -473,9 +473,11 @@ impl Receiver {
     fn intend(&self, intent: Intent) -> Result<()> {
         let entries = intent.entries();
         let shared = &self.shared;
-        let begun = shared.files.read().expect("not poisoned").len()
-            + shared.compared.lock().expect("not poisoned").len()
-            + shared.continued.lock().expect("not poisoned").len();
+        // One lock at a time: who continues a file takes two of them in another order.
+        let files = shared.files.read().expect("not poisoned").len();
+        let compared = shared.compared.lock().expect("not poisoned").len();
+        let continued = shared.continued.lock().expect("not poisoned").len();
+        let begun = files + compared + continued;
         if shared.waiting.fetch_add(entries, Relaxed) + entries + begun > MAX_OFFERED {
             return Err(Error::protocol(format!(
                 "more than {WINDOW} entries are offered and have not ended"
