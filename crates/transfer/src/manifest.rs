@@ -28,8 +28,8 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
-/// What tells one version of a source file from the next: a hash over device, inode, size, mtime and
-/// ctime at the source. Opaque to the receiver, equal only if nothing touched the file.
+/// What tells one version of a source file from the next: a hash over inode, size, mtime and ctime at
+/// the source. Opaque to the receiver, equal only if nothing touched the file.
 pub type Fingerprint = [u8; 16];
 
 /// What an entry is.

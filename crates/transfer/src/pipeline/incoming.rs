@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
 use crate::hash::{Digest, FileHash, block_digest};
-use crate::manifest::{Entry, FileId, segment_count, segment_range};
+use crate::manifest::{Entry, FileId, SEGMENT, segment_count, segment_range};
 use crate::quota::{Held, Quota, remember, too_much_to_remember};
+use crate::store::split_part::SplitPart;
 use crate::store::{Sink, SinkFile};
 use crate::sys::sync::{Mutex, MutexGuard, OnceLock};
 use crate::terms::Verify;
@@ -37,6 +38,26 @@ pub struct Incoming {
     unsynced: Arc<OnceLock<Error>>,
     /// Whether a writer is at it right now.
     busy: AtomicBool,
+    /// What of it is moved here, if others move the rest.
+    portion: Option<Portion>,
+}
+
+/// What one transfer moves of a file of which others move the rest.
+#[derive(Debug)]
+pub struct Portion {
+    /// The unfinished file.
+    pub part: Arc<SplitPart>,
+    /// Segments that are this transfer's, in order.
+    pub wanted: Vec<Range<u64>>,
+    /// Whether the file gets its name once they are there.
+    pub completes: bool,
+}
+
+impl Portion {
+    /// Whether a segment is this transfer's.
+    pub fn wants(&self, segment: u64) -> bool {
+        self.wanted.iter().any(|range| range.contains(&segment))
+    }
 }
 
 impl AsRef<Self> for Incoming {
@@ -129,6 +150,22 @@ impl Incoming {
         left: Option<HashMap<u64, Digest>>,
         metadata: &Arc<Quota>,
     ) -> Result<Self> {
+        Self::of_portion(id, entry, verify, left, None, metadata)
+    }
+
+    /// The same for a file of which just a `portion` may be this transfer's.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn of_portion(
+        id: FileId,
+        entry: Entry,
+        verify: Verify,
+        left: Option<HashMap<u64, Digest>>,
+        portion: Option<Portion>,
+        metadata: &Arc<Quota>,
+    ) -> Result<Self> {
         let base = size_of::<Self>() + entry.memory();
         let held = remember(metadata, base)?;
         let size = entry.size();
@@ -137,12 +174,25 @@ impl Incoming {
         for (segment, digest) in left.into_iter().flatten() {
             hash.add_segment(segment, digest);
         }
-        let kept = hash.ranges().iter().map(|range| range.end - range.start).sum();
         if size == 0 {
             hash.add_block(0, block_digest(&[], 0, 0));
         }
         let verified: HashSet<u64> = hash.segments().map(|(index, _)| index).collect();
-        let unverified = segment_count(size) - verified.len() as u64;
+        let (unverified, kept) = match &portion {
+            None => {
+                let kept = hash.ranges().iter().map(|range| range.end - range.start).sum();
+                (segment_count(size) - verified.len() as u64, kept)
+            }
+            Some(portion) => {
+                let missing =
+                    portion.wanted.iter().cloned().flatten().filter(|index| !verified.contains(index));
+                let (mut segments, mut bytes) = (0, 0);
+                for range in missing.map(|index| segment_range(index, size)) {
+                    (segments, bytes) = (segments + 1, bytes + range.end - range.start);
+                }
+                (segments, size - bytes)
+            }
+        };
         let state = State {
             hash,
             expected: HashMap::new(),
@@ -166,7 +216,30 @@ impl Incoming {
             ended: AtomicBool::new(false),
             unsynced: Arc::default(),
             busy: AtomicBool::new(false),
+            portion,
         })
+    }
+
+    /// What of it is moved here, if others move the rest.
+    pub fn portion(&self) -> Option<&Portion> {
+        self.portion.as_ref()
+    }
+
+    /// What of it is still to be moved here, in at most `most` ranges; some of what is there lies in them if there are more.
+    pub fn missing(&self, most: usize) -> Vec<Range<u64>> {
+        let state = self.lock();
+        let wanted =
+            self.portion.as_ref().map_or_else(|| vec![0..segment_count(self.size)], |p| p.wanted.clone());
+        let mut missing: Vec<Range<u64>> = Vec::new();
+        for index in wanted.into_iter().flatten().filter(|index| !state.verified.contains(index)) {
+            let range = segment_range(index, self.size);
+            let full = missing.len() >= most;
+            match missing.last_mut() {
+                Some(last) if last.end == range.start || full => last.end = range.end,
+                _ => missing.push(range),
+            }
+        }
+        missing
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -254,7 +327,8 @@ impl Incoming {
         descriptor: Option<Held>,
     ) -> Result<Option<Arc<dyn SinkFile>>> {
         let mut state = self.lock();
-        if self.has_ended() || state.hash.has_block(offset) || state.writing.contains(&offset) {
+        let is_others = self.portion.as_ref().is_some_and(|portion| !portion.wants(offset / SEGMENT));
+        if self.has_ended() || is_others || state.hash.has_block(offset) || state.writing.contains(&offset) {
             return Ok(None);
         }
         let part = self.open(&mut state, sink, descriptor)?;
@@ -276,7 +350,10 @@ impl Incoming {
         if let Some(part) = &state.part {
             return Ok(Arc::clone(part));
         }
-        let file = sink.open(&self.entry, self.resumed || state.opened)?;
+        let file = match &self.portion {
+            Some(portion) => portion.part.file()?,
+            None => sink.open(&self.entry, self.resumed || state.opened)?,
+        };
         let part: Arc<dyn SinkFile> =
             Arc::new(Counted { file, unsynced: Arc::clone(&self.unsynced), _descriptor: descriptor });
         (state.part, state.opened) = (Some(Arc::clone(&part)), true);
@@ -296,6 +373,9 @@ impl Incoming {
     pub fn expect(&self, segment: u64, digest: Digest) -> Result<Change> {
         if segment >= segment_count(self.size) {
             return Err(Error::protocol("a hash of a segment that does not exist"));
+        }
+        if self.portion.as_ref().is_some_and(|portion| !portion.wants(segment)) {
+            return Ok(Change::Nothing);
         }
         let mut state = self.lock();
         state.expected.insert(segment, digest);
@@ -360,7 +440,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{BLOCK, Kind, SEGMENT, Timestamp};
+    use crate::manifest::{BLOCK, Kind, Timestamp};
     use crate::path::RelPath;
 
     fn incoming(size: u64, verify: Verify, left: Option<HashMap<u64, Digest>>) -> Incoming {

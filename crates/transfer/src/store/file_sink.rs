@@ -15,9 +15,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
 use crate::path::RelPath;
-use crate::spec::{SourceRoot, TransferId};
+use crate::spec::{RunId, SourceRoot, TransferId};
 use crate::store::abandoned;
 use crate::store::backup::Backup;
+use crate::store::split_part::SplitPart;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
@@ -27,7 +28,7 @@ use crate::sys::fs::{
 };
 use crate::sys::identity::{fingerprint, identity, with_ancestors};
 use crate::sys::sync::{Mutex, OnceLock};
-use crate::terms::Purpose;
+use crate::terms::{Purpose, Verify};
 use crate::text::show;
 
 /// Directories kept open so that small files need no path resolution each.
@@ -53,6 +54,16 @@ fn work_id(id: &TransferId, new_name: Option<&RelPath>) -> TransferId {
     let mut hasher = blake3::Hasher::new();
     let hash = *hasher.update(id).update(name.as_bytes()).finalize().as_bytes();
     *hash.first_chunk().expect("long enough")
+}
+
+/// What the directory is called after in which transfers of one run share the unfinished file for one version of `entry`.
+fn split_id(entry: &Entry, place: &RelPath, run: &RunId, verify: Verify) -> TransferId {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"split").update(run).update(&[verify as u8]).update(place.as_bytes());
+    if let Kind::File { size, fingerprint } = entry.kind {
+        hasher.update(&size.to_le_bytes()).update(&fingerprint);
+    }
+    *hasher.finalize().as_bytes().first_chunk().expect("long enough")
 }
 
 impl FileSink {
@@ -141,13 +152,23 @@ impl FileSink {
     }
 
     /// Gives a finished part its name, in place of what has it.
-    fn put_in_place(&self, place: &RelPath, directory: &Root) -> Result<()> {
+    fn put_in_place(&self, (work, part): (&Root, &str), place: &RelPath, directory: &Root) -> Result<()> {
         let failed = |error| Error::io("give its name to", place.as_bytes(), error);
         if let Some(backup) = self.backup.get() {
             backup.keep(directory, place.as_bytes())?;
         }
-        renameat(self.work_dir()?.dir(), part_name(place).as_str(), directory, place.split().1)
-            .map_err(|error| taken(error, place, failed))
+        renameat(work, part, directory, place.split().1).map_err(|error| taken(error, place, failed))
+    }
+
+    /// The same for the file that the entry is.
+    fn name_part(&self, entry: &Entry, from: (&Root, &str)) -> Result<()> {
+        let place = self.place(entry);
+        let parent = place.split().0;
+        let failed = |error| Error::io("give its name to", place.as_bytes(), error);
+        let directory = self.directory(parent).map_err(failed)?;
+        self.put_in_place(from, place, &directory)?;
+        self.renamed_into.lock().expect("not poisoned").insert(parent.to_vec(), directory);
+        Ok(())
     }
 
     /// The directory for the journal and unfinished files; `None` unless it is a copy.
@@ -199,7 +220,7 @@ impl FileSink {
             let work = self.work_dir()?;
             work.discard(&part);
             symlinkat(target, work.dir(), part.as_str()).map_err(failed)?;
-            self.put_in_place(place, &parent)?;
+            self.put_in_place((work.dir(), &part), place, &parent)?;
         }
         let _ = utimensat(&parent, name, &times(entry.mtime), AtFlags::SYMLINK_NOFOLLOW);
         Ok(Standing::Made)
@@ -334,13 +355,24 @@ impl Sink for FileSink {
     }
 
     fn publish(&self, entry: &Entry) -> Result<()> {
-        let place = self.place(entry);
-        let parent = place.split().0;
-        let failed = |error| Error::io("give its name to", place.as_bytes(), error);
-        let directory = self.directory(parent).map_err(failed)?;
-        self.put_in_place(place, &directory)?;
-        self.renamed_into.lock().expect("not poisoned").insert(parent.to_vec(), directory);
-        Ok(())
+        self.name_part(entry, (self.work_dir()?.dir(), &part_name(self.place(entry))))
+    }
+
+    fn split(
+        &self,
+        entry: &Entry,
+        (run, verify): (&RunId, Verify),
+        made: bool,
+    ) -> Result<Option<Arc<SplitPart>>> {
+        let (place, work) = (self.place(entry), self.work_dir()?);
+        let failed = |error| Error::io("create", place.as_bytes(), error);
+        let base = self.base().map_err(failed)?;
+        let id = split_id(entry, place, run, verify);
+        SplitPart::open(base, (&id, work.name()), (place, part_name(place), entry.size()), made)
+    }
+
+    fn publish_split(&self, entry: &Entry, part: &SplitPart) -> Result<()> {
+        self.name_part(entry, part.lies())
     }
 
     fn sync_names(&self) -> Vec<(Vec<u8>, Error)> {
@@ -397,7 +429,7 @@ impl Sink for FileSink {
 
 /// A file in the work directory.
 #[derive(Debug)]
-struct PartFile {
+pub(super) struct PartFile {
     fd: OwnedFd,
     place: RelPath,
     size: u64,
@@ -407,6 +439,11 @@ struct PartFile {
 }
 
 impl PartFile {
+    /// One that others write to as well: what is to be zero there may hold something.
+    pub(super) fn shared(fd: OwnedFd, place: RelPath, size: u64) -> Self {
+        Self { fd, place, size, stale: AtomicBool::new(true), sealed: AtomicBool::new(false) }
+    }
+
     fn failed(&self, error: Errno) -> Error {
         Error::io("write", self.place.as_bytes(), error)
     }
