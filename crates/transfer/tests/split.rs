@@ -153,14 +153,14 @@ fn what_nobody_moved_is_moved_by_whoever_completes_it() {
 #[test]
 fn what_one_that_was_stopped_had_made_durable_is_not_sent_again() {
     on_both_routes(|mut world| {
-        world.f.terms.limits = limit(60);
+        world.f.terms.limits = limit(100);
         let interrupt = Interrupt::default();
         let mut setup = world.setup(Fence::new(1, || Ok(LONG)), SplitTask::Ranges(vec![0..SIZE]));
         setup.interrupt = interrupt.clone();
         let mut transfer = begin(&world.from, &world.to, &setup).expect("begun");
         let stopped = loop {
             match transfer.step(world.f.setpoint) {
-                Ok(Some(_)) if transfer.ledger().totals().bytes_moved > 3 * SEGMENT => interrupt.raise(),
+                Ok(Some(_)) if transfer.ledger().totals().bytes_moved > 5 * SEGMENT => interrupt.raise(),
                 Ok(Some(_)) => {}
                 Ok(None) => panic!("it was to be stopped"),
                 Err(error) => break error,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sqlx::{Any, Row, Transaction};
 
+use super::cut::extent;
 use super::packing::{ShardContent, cost};
 use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
 use crate::job::JobId;
@@ -134,7 +135,10 @@ impl Fleet {
         if let [(id, content)] = &mut shards[..]
             && content.cost() > 2 * share
         {
-            self.shrink(tx, run, (*id, content), share).await?;
+            match content.cut(share) {
+                Some(ranges) => (*id, *content) = self.cut(tx, run, (*id, &content.extent), ranges).await?,
+                None => self.shrink(tx, run, (*id, content), share).await?,
+            }
         }
         for (id, _) in &shards {
             changed(&mut *tx, sqlx::query(take).bind(lease).bind(whole(*id))).await?;
@@ -193,9 +197,11 @@ impl Fleet {
         let mut shards: Vec<(u64, ShardContent)> = Vec::new();
         let (mut taken, mut names) = (0u64, 0);
         for within in [
-            "SELECT id, source, files, bytes, names FROM fleet_shard WHERE run = $1 AND state = 0 AND place >= $2 \
+            "SELECT id, source, files, bytes, names, extent, range_start, range_end FROM fleet_shard \
+             WHERE run = $1 AND state = 0 AND place >= $2 \
              ORDER BY place LIMIT $3 {lock}",
-            "SELECT id, source, files, bytes, names FROM fleet_shard WHERE run = $1 AND state = 0 AND place < $2 \
+            "SELECT id, source, files, bytes, names, extent, range_start, range_end FROM fleet_shard \
+             WHERE run = $1 AND state = 0 AND place < $2 \
              ORDER BY place LIMIT $3 {lock}",
         ] {
             let left = many - whole(shards.len() as u64);
@@ -209,6 +215,7 @@ impl Fleet {
                     files: count(row.try_get(2)?),
                     bytes: count(row.try_get(3)?),
                     names: row.try_get(4)?,
+                    extent: extent(row.try_get(5)?, (row.try_get(6)?, row.try_get(7)?)),
                 };
                 taken = taken.saturating_add(content.cost());
                 names += content.names.len();
