@@ -106,11 +106,12 @@ pub mod filter;
 
 pub mod plan;
 
+pub mod spec;
+pub mod split;
+
 pub mod counters;
 pub mod offer;
 pub mod selection;
-pub mod spec;
-pub mod split;
 pub mod terms;
 
 // What travels.

@@ -14,6 +14,7 @@ pub mod file_source;
 pub(crate) mod mark;
 pub(crate) mod memory;
 pub mod named;
+mod part_file;
 pub mod split_part;
 pub(crate) mod work_dir;
 

@@ -5,9 +5,8 @@
 //! destination (see [`confined`]).
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
 
@@ -18,14 +17,16 @@ use crate::path::RelPath;
 use crate::spec::{RunId, SourceRoot, TransferId};
 use crate::store::abandoned;
 use crate::store::backup::Backup;
+use crate::store::part_file::{PartFile, permissions, times};
 use crate::store::split_part::SplitPart;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
 use crate::sys::fs::{
-    self, Access, AtFlags, FallocateFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
-    accessat, fchmod, fstat, futimens, readlinkat, renameat, symlinkat, utimensat,
+    self, Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, futimens, readlinkat,
+    renameat, symlinkat, utimensat,
 };
+use crate::sys::host;
 use crate::sys::identity::{fingerprint, identity, with_ancestors};
 use crate::sys::sync::{Mutex, OnceLock};
 use crate::terms::{Purpose, Verify};
@@ -57,9 +58,11 @@ fn work_id(id: &TransferId, new_name: Option<&RelPath>) -> TransferId {
 }
 
 /// What the directory is called after in which transfers of one run share the unfinished file for one version of `entry`.
+/// Endpoints that run as different users have one each: nobody else can write there.
 fn split_id(entry: &Entry, place: &RelPath, run: &RunId, verify: Verify) -> TransferId {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(b"split").update(run).update(&[verify as u8]).update(place.as_bytes());
+    hasher.update(b"split").update(run).update(&host::user().to_le_bytes()).update(&[verify as u8]);
+    hasher.update(place.as_bytes());
     if let Kind::File { size, fingerprint } = entry.kind {
         hasher.update(&size.to_le_bytes()).update(&fingerprint);
     }
@@ -333,13 +336,7 @@ impl Sink for FileSink {
         if entry.size() > BLOCK || keep {
             fs::ftruncate(&fd, entry.size()).map_err(failed)?;
         }
-        Ok(Box::new(PartFile {
-            fd,
-            place: place.clone(),
-            size: entry.size(),
-            stale: AtomicBool::new(keep),
-            sealed: AtomicBool::new(false),
-        }))
+        Ok(Box::new(PartFile::new(fd, place.clone(), entry.size(), keep)))
     }
 
     fn has_part(&self, entry: &Entry) -> bool {
@@ -427,81 +424,6 @@ impl Sink for FileSink {
     }
 }
 
-/// A file in the work directory.
-#[derive(Debug)]
-pub(super) struct PartFile {
-    fd: OwnedFd,
-    place: RelPath,
-    size: u64,
-    /// Whether it may hold bytes that were not written by this run, or that turned out wrong.
-    stale: AtomicBool,
-    sealed: AtomicBool,
-}
-
-impl PartFile {
-    /// One that others write to as well: what is to be zero there may hold something.
-    pub(super) fn shared(fd: OwnedFd, place: RelPath, size: u64) -> Self {
-        Self { fd, place, size, stale: AtomicBool::new(true), sealed: AtomicBool::new(false) }
-    }
-
-    fn failed(&self, error: Errno) -> Error {
-        Error::io("write", self.place.as_bytes(), error)
-    }
-}
-
-impl SinkFile for PartFile {
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        fs::write_at(&self.fd, data, offset).map_err(|error| self.failed(error))
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let failed = |error| Error::io("read back", self.place.as_bytes(), error);
-        match fs::read_at(&self.fd, buffer, offset).map_err(failed)? {
-            read if read < buffer.len() => Err(failed(Errno::IO)),
-            _ => Ok(()),
-        }
-    }
-
-    fn zero_at(&self, offset: u64, length: u64) -> Result<()> {
-        if !self.stale.load(Relaxed) {
-            // A new part is one hole already, unless it is too small to have been sized.
-            if self.size <= BLOCK {
-                fs::ftruncate(&self.fd, self.size).map_err(|error| self.failed(error))?;
-            }
-            return Ok(());
-        }
-        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match fs::fallocate(&self.fd, punch, offset, length) {
-            Ok(()) => Ok(()),
-            Err(Errno::NOTSUP | Errno::NOSYS) => self.write_at(offset, &vec![0; length as usize]),
-            Err(error) => Err(self.failed(error)),
-        }
-    }
-
-    fn spoiled(&self) {
-        self.stale.store(true, Relaxed);
-    }
-
-    fn seal(&self, entry: &Entry) -> Result<()> {
-        fchmod(&self.fd, permissions(entry)).map_err(|error| self.failed(error))?;
-        futimens(&self.fd, &times(entry.mtime)).map_err(|error| self.failed(error))?;
-        self.sealed.store(true, Relaxed);
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        // A sealed file's times and mode must last too.
-        let synced = if self.sealed.load(Relaxed) { fs::fsync(&self.fd) } else { fs::fdatasync(&self.fd) };
-        synced.map_err(|error| self.failed(error))
-    }
-}
-
-/// Read, write and execute. Set-user-ID, set-group-ID and sticky bits are left out: ownership is not
-/// kept, so they would mean something else here, and a peer must not make a program of ours privileged.
-fn permissions(entry: &Entry) -> Mode {
-    Mode::from_raw_mode(entry.mode & 0o777)
-}
-
 /// The name of an entry's unfinished file.
 fn part_name(place: &RelPath) -> String {
     data_encoding::HEXLOWER.encode(&blake3::hash(place.as_bytes()).as_bytes()[..16])
@@ -538,11 +460,6 @@ pub(super) fn digest_of(
 
 fn modified(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
-}
-
-fn times(mtime: Timestamp) -> Timestamps {
-    let time = Timespec { tv_sec: mtime.seconds, tv_nsec: i64::from(mtime.nanoseconds) as _ };
-    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: time }
 }
 
 /// Nothing can be put into `path`. What is missing is made, so that something is not there says that nothing can be.

@@ -15,7 +15,7 @@ use crate::path::{RelPath, WORK_DIR};
 use crate::record_log::RecordLog;
 use crate::spec::TransferId;
 use crate::store::SinkFile;
-use crate::store::file_sink::PartFile;
+use crate::store::part_file::PartFile;
 use crate::store::work_dir::{JOURNAL, WorkDir};
 use crate::sys::confined::Root;
 use crate::sys::sync::Mutex;
@@ -126,7 +126,7 @@ impl SplitPart {
     /// The file itself.
     pub fn file(&self) -> Result<Box<dyn SinkFile>> {
         let fd = self.work.reopen(&self.part)?;
-        Ok(Box::new(PartFile::shared(fd, self.place.clone(), self.size)))
+        Ok(Box::new(PartFile::new(fd, self.place.clone(), self.size, true)))
     }
 
     /// Where it lies, and its name there.

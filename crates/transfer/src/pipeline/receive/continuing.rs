@@ -25,18 +25,18 @@ const SEGMENTS_AT_ONCE: usize = 16;
 pub(super) struct Continued {
     pub(super) id: FileId,
     pub(super) entry: Entry,
-    pub(super) left: Left,
+    pub(super) left: Leftover,
 }
 
 /// What of a file is there.
-pub(super) enum Left {
+pub(super) enum Leftover {
     /// Segments of an unfinished file of this transfer's own.
     Here(HashMap<u64, Digest>),
     /// What other transfers have written of a split file; its unfinished file if it is known to be there.
     Split(SplitTask, Option<Arc<SplitPart>>),
 }
 
-impl Left {
+impl Leftover {
     fn memory(&self) -> usize {
         match self {
             Self::Here(segments) => segments.len() * size_of::<(u64, Digest)>(),
@@ -65,7 +65,7 @@ impl ReceiverState {
             }
             let path = entry.path.clone();
             let begun = match left {
-                Left::Here(left) => {
+                Leftover::Here(left) => {
                     let there = self.read_again(id, &entry, left);
                     if self.path.is_stopped() {
                         return;
@@ -74,7 +74,7 @@ impl ReceiverState {
                         self.go_on(id, entry, Some(there).filter(|there| !there.is_empty()), None)
                     })
                 }
-                Left::Split(task, part) => self.go_on_with_split(id, entry, &task, part),
+                Leftover::Split(task, part) => self.go_on_with_split(id, entry, &task, part),
             };
             if self.path.is_stopped() {
                 return;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::continuing::{Continued, Left};
+use super::continuing::{Continued, Leftover};
 use super::{Compared, ReceiverState};
 use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
@@ -222,7 +222,7 @@ impl ReceiverState {
         }
         if let Some(left) = left {
             if self.path.sink.has_part(entry) {
-                let left = Left::Here(segments_left(left, size));
+                let left = Leftover::Here(segments_left(left, size));
                 self.put_off(Continued { id, entry: entry.clone(), left })?;
                 return Ok(None);
             }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::ReceiverState;
-use super::continuing::Left;
+use super::continuing::Leftover;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId, segment_range};
@@ -32,7 +32,7 @@ impl Splitting {
 
 impl ReceiverState {
     /// What is to be continued of an entry that is split; nothing of one that is moved as any other is.
-    pub(super) fn split_left(&self, entry: &Entry) -> Result<Option<Left>> {
+    pub(super) fn split_left(&self, entry: &Entry) -> Result<Option<Leftover>> {
         let Some(task) = self.split.tasks.get(entry.path.as_bytes()) else { return Ok(None) };
         if self.terms.purpose != Purpose::Copy {
             return Err(Error::protocol(format!("{} is split and not copied", entry.path)));
@@ -45,7 +45,7 @@ impl ReceiverState {
                 None => return Ok(None),
             },
         };
-        Ok(Some(Left::Split(task.clone(), part)))
+        Ok(Some(Leftover::Split(task.clone(), part)))
     }
 
     fn split_part(&self, entry: &Entry, made: bool) -> Result<Option<Arc<SplitPart>>> {
