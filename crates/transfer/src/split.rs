@@ -85,8 +85,12 @@ mod tests {
             files: vec![(b"a".to_vec(), SplitTask::Ranges(ranges.to_vec()))],
         };
         split(&[0..SEGMENT, SEGMENT..SEGMENT + 9]).check().expect("in order");
-        for bad in [&[1..SEGMENT][..], &[0..0], &[0..SEGMENT + 1, SEGMENT..2 * SEGMENT], &[SEGMENT..9, 0..1]]
-        {
+        for bad in [
+            &[1..SEGMENT][..],
+            &[0..0],
+            &[0..SEGMENT + 1, SEGMENT..2 * SEGMENT],
+            &[SEGMENT..2 * SEGMENT, 0..1],
+        ] {
             split(bad).check().expect_err("refused");
         }
     }

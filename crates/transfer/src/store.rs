@@ -27,6 +27,7 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, Kind, Timestamp};
 use crate::offer::DirectoryNames;
 use crate::path::RelPath;
+use crate::quota::Quota;
 use crate::spec::{RunId, SourceRoot};
 use crate::store::split_part::SplitPart;
 use crate::terms::Verify;
@@ -177,10 +178,16 @@ pub trait Sink: Send + Sync {
     /// Gives a finished, synced file its name, replacing what bore it.
     fn publish(&self, entry: &Entry) -> Result<()>;
 
-    /// The unfinished file for `entry` that transfers of the run share which verify alike; `None` if there is none, and none
-    /// is to be `made`.
-    fn split(&self, entry: &Entry, by: (&RunId, Verify), made: bool) -> Result<Option<Arc<SplitPart>>> {
-        let _ = (by, made);
+    /// The unfinished file for `entry` that transfers of the run share which verify alike, which takes some of the
+    /// `descriptors`; `None` if there is none, and none is to be `made`.
+    fn split(
+        &self,
+        entry: &Entry,
+        by: (&RunId, Verify),
+        made: bool,
+        descriptors: &Arc<Quota>,
+    ) -> Result<Option<Arc<SplitPart>>> {
+        let _ = (by, made, descriptors);
         Err(Error::protocol(format!("{} cannot be split: nothing of it is kept", entry.path)))
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{Fixture, assert_same_tree, content, drive, is_error, leftovers, limit};
+use common::{Fixture, assert_same_tree, content, drive, eventually, is_error, leftovers, limit};
 use tidegate_control::ByteCount;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
@@ -19,6 +19,8 @@ use tidegate_transfer::fence::Fence;
 use tidegate_transfer::manifest::SEGMENT;
 use tidegate_transfer::spec::RunId;
 use tidegate_transfer::split::{Split, SplitTask};
+use tidegate_transfer::store::abandoned::{self, Removal};
+use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::{Compare, Verify};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
@@ -250,6 +252,32 @@ fn an_unfinished_file_that_was_removed_is_not_taken_for_what_its_logs_say() {
         assert_eq!(world.moved(3, SplitTask::Completion).bytes_done, FIRST.end);
         assert_same_tree(&world.source, &world.target);
     });
+}
+
+#[test]
+fn what_a_transfer_shares_is_not_removed_while_it_goes_on() {
+    let mut world = World::new(false);
+    world.f.terms.limits = limit(40);
+    let mut transfer = world.begin(1, SplitTask::Ranges(vec![0..SIZE])).expect("begun");
+    while transfer.ledger().totals().bytes_moved < SEGMENT {
+        transfer.step(world.f.setpoint).expect("it goes on");
+    }
+    let shared = world.shared();
+    let base = Root::open(shared.ancestors().nth(2).expect("one").as_os_str().as_bytes()).expect("opened");
+    let remove = || {
+        let mut removed = None;
+        abandoned::in_directory(&base, b"", &mut |found| {
+            if shared.as_os_str().as_bytes().ends_with(&found.path) {
+                removed = Some(found.remove().expect("tried"));
+            }
+        })
+        .expect("listed");
+        removed
+    };
+    assert_eq!(remove(), Some(Removal::Running));
+    drop(transfer);
+    eventually("its log is free", || remove() == Some(Removal::Removed));
+    assert!(!shared.exists());
 }
 
 #[test]

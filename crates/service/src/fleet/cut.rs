@@ -40,10 +40,10 @@ impl Fleet {
                 let wait =
                     "UPDATE fleet_shard SET state = 4, extent = $2, bytes = 0, open_ranges = 1 WHERE id = $1";
                 changed(&mut *tx, sqlx::query(wait).bind(whole(id)).bind(COMPLETION)).await?;
-                (self.add_range(tx, id, &first).await?, id, 2)
+                (self.add_range(tx, (id, id), &first).await?, id, 2)
             }
         };
-        self.add_range(tx, by, &rest).await?;
+        self.add_range(tx, (id, by), &rest).await?;
         let wait = "UPDATE fleet_shard SET open_ranges = open_ranges + 1 WHERE id = $1";
         changed(&mut *tx, sqlx::query(wait).bind(whole(by))).await?;
         let count = "UPDATE fleet_run SET shards = shards + $2 WHERE job = $1";
@@ -51,19 +51,19 @@ impl Fleet {
         Ok((taken, first))
     }
 
-    /// Adds a range of the file that the shard `by` completes; answers with its key.
+    /// Adds a range of the file that the shard `by` completes, tried as often as the shard `of`; answers with its key.
     async fn add_range(
         &self,
         tx: &mut Transaction<'static, Any>,
-        by: u64,
+        (of, by): (u64, u64),
         content: &ShardContent,
     ) -> Result<u64, sqlx::Error> {
         let add = "INSERT INTO fleet_shard (run, place, tries, source, files, bytes, names, extent, range_start, range_end, completed_by) \
-                   SELECT run, $2, tries, source, 0, $3, names, $4, $5, $6, id FROM fleet_shard WHERE id = $1 RETURNING id";
-        let query = sqlx::query_scalar(add).bind(whole(by)).bind(self.place()).bind(whole(content.bytes));
+                   SELECT run, $2, tries, source, 0, $3, names, $4, $5, $6, $7 FROM fleet_shard WHERE id = $1 RETURNING id";
+        let query = sqlx::query_scalar(add).bind(whole(of)).bind(self.place()).bind(whole(content.bytes));
         let end = end(content);
-        let added: i64 =
-            query.bind(RANGE).bind(whole(end - content.bytes)).bind(whole(end)).fetch_one(&mut **tx).await?;
+        let query = query.bind(RANGE).bind(whole(end - content.bytes)).bind(whole(end)).bind(whole(by));
+        let added: i64 = query.fetch_one(&mut **tx).await?;
         Ok(count(added))
     }
 

@@ -14,6 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
 use crate::path::RelPath;
+use crate::quota::Quota;
 use crate::spec::{RunId, SourceRoot, TransferId};
 use crate::store::abandoned;
 use crate::store::backup::Backup;
@@ -360,12 +361,14 @@ impl Sink for FileSink {
         entry: &Entry,
         (run, verify): (&RunId, Verify),
         made: bool,
+        descriptors: &Arc<Quota>,
     ) -> Result<Option<Arc<SplitPart>>> {
         let (place, work) = (self.place(entry), self.work_dir()?);
         let failed = |error| Error::io("create", place.as_bytes(), error);
         let base = self.base().map_err(failed)?;
         let id = split_id(entry, place, run, verify);
-        SplitPart::open(base, (&id, work.name()), (place, part_name(place), entry.size()), made)
+        let part = (place, part_name(place), entry.size());
+        SplitPart::open(base, (&id, work.name()), part, made, descriptors)
     }
 
     fn publish_split(&self, entry: &Entry, part: &SplitPart) -> Result<()> {

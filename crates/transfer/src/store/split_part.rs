@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::path::{RelPath, WORK_DIR};
+use crate::quota::{Held, Quota};
 use crate::record_log::RecordLog;
 use crate::spec::TransferId;
 use crate::store::SinkFile;
@@ -29,6 +30,9 @@ type Record = Vec<(u64, Digest)>;
 /// Most of them in one record.
 const RECORDED: usize = 4096;
 
+/// What one has open besides the file: the directories that hold it, and the log.
+const DESCRIPTORS: usize = 3;
+
 /// How often a directory is looked for that others make, or remove, at the same time.
 const ATTEMPTS: usize = 5;
 
@@ -41,6 +45,7 @@ pub struct SplitPart {
     place: RelPath,
     size: u64,
     log: Mutex<Log>,
+    _held: Held,
 }
 
 #[derive(Debug)]
@@ -58,8 +63,12 @@ impl SplitPart {
         (id, transfer): (&TransferId, &str),
         (place, part, size): (&RelPath, String, u64),
         made: bool,
+        descriptors: &Arc<Quota>,
     ) -> Result<Option<Arc<Self>>> {
         let failed = |error| Error::io("create", place.as_bytes(), error);
+        let held = descriptors.take(DESCRIPTORS).ok_or_else(|| {
+            Error::new(ErrorKind::Busy, format!("no descriptor is free for {place}, which others move, too"))
+        })?;
         for _ in 0..ATTEMPTS {
             if let Some(work) = WorkDir::open(base, id)? {
                 if work.dir().stat(part.as_bytes()).is_ok_and(|stat| stat.st_size as u64 == size) {
@@ -68,7 +77,8 @@ impl SplitPart {
                     let records = RecordLog::open(work.dir(), &name, MAGIC, |_| {})?;
                     let base = base.dir(b"").map_err(failed)?;
                     let log = Mutex::new(Log { records, named: false });
-                    return Ok(Some(Arc::new(Self { base, work, part, place: place.clone(), size, log })));
+                    let place = place.clone();
+                    return Ok(Some(Arc::new(Self { base, work, part, place, size, log, _held: held })));
                 }
                 if !made {
                     return Ok(None);

@@ -49,7 +49,8 @@ impl ReceiverState {
     }
 
     fn split_part(&self, entry: &Entry, made: bool) -> Result<Option<Arc<SplitPart>>> {
-        self.path.sink.split(entry, (&self.split.run, self.terms.verify), made)
+        let by = (&self.split.run, self.terms.verify);
+        self.path.sink.split(entry, by, made, &self.share.descriptors)
     }
 
     /// Expects what is missing of this transfer's part of a split file; `None` if the sender gave it up meanwhile, or
