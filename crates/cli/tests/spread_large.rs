@@ -15,6 +15,7 @@ use common::service::Service;
 use common::{Ran, World, eventually, signal};
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use tidegate_control::Rng;
 
 /// Of no whole number of segments, nor of blocks: more than three movers are given at first, and more than one is.
 const LARGE: u64 = 140_000_077;
@@ -28,6 +29,9 @@ const TERM: Duration = Duration::from_secs(4);
 const OPTIONS: [&str; 3] =
     ["--option=--limit-link=100Mbit/s", "--option=--staging=1MiB", "--option=--optimizer=fixed:2"];
 const ON_ITS_WAY: u64 = 20_000_000;
+
+/// What one moves in a second, which is how often what is durable is recorded.
+const A_SECOND: u64 = 12_500_000;
 
 /// A file of so many bytes without any two alike segments, some small ones, and an empty directory.
 fn tree(world: &World, large: u64) {
@@ -81,16 +85,14 @@ struct Running {
     spread: Child,
     movers: [Child; 2],
     counter: Counter,
-    _endpoint: common::Server,
+    endpoint: Option<common::Server>,
 }
 
 impl Running {
     fn begin() -> Self {
         let (world, counter) = (World::new(), Counter::start());
         tree(&world, LARGE);
-        let endpoint = world.endpoint("there", &[]);
-        counter
-            .lead_to(endpoint.place().rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port"));
+        let endpoint = endpoint(&world, &counter);
         let to = format!("tg://{}@127.0.0.1:{}/in/", endpoint.secret(), counter.port());
         let service = Service::start(&world, "svc", &["--lease-term", &format!("{}s", TERM.as_secs())]);
         let mut command = service.command(&world, &["spread", "src/", &to, "--json"]);
@@ -103,7 +105,7 @@ impl Running {
             command.spawn().expect("started")
         };
         let movers = [mover(), mover()];
-        let running = Self { world, service, spread, movers, counter, _endpoint: endpoint };
+        let running = Self { world, service, spread, movers, counter, endpoint: Some(endpoint) };
         eventually(|| running.movers.iter().all(|mover| running.holds(mover)));
         running
     }
@@ -124,8 +126,9 @@ impl Running {
         eventually(|| self.counter.bytes() > bytes);
     }
 
-    /// Waits for the end: everything is there once, and little was sent again.
-    fn ends(self, again: u64) {
+    /// Waits for the end: everything is there once, at least so many movers had a part of it, and little was sent again;
+    /// answers with how much.
+    fn ends(self, movers: usize, again: u64) -> u64 {
         let job = self.job();
         let ended = common::wait_within(self.spread, Duration::from_secs(120));
         for mut mover in self.movers {
@@ -134,12 +137,64 @@ impl Running {
         }
         assert_complete(&ended, LARGE);
         let after = self.service.job(&self.world, 1);
-        assert!(movers_of_ranges(&after) >= 2, "{job}\n{after}");
+        assert!(movers_of_ranges(&after) >= movers, "{job}\n{after}");
         let moved = self.counter.bytes();
         assert!(moved < LARGE + again, "{moved} bytes were sent of {LARGE}");
         // What the dead one had begun is kept apart from all that has a name, until it is cleaned away.
         self.world.ok(&["clean", "--older-than", "0s", "there/in"]);
         assert_same(&self.world, "there/in");
+        moved.saturating_sub(LARGE)
+    }
+}
+
+/// An endpoint that serves `there`, and that the way leads to from now on.
+fn endpoint(world: &World, counter: &Counter) -> common::Server {
+    let endpoint = world.endpoint("there", &[]);
+    let port = endpoint.place().rsplit(':').next().and_then(|port| port.parse().ok());
+    counter.lead_to(port.expect("a port"));
+    endpoint
+}
+
+#[test]
+#[ignore = "some copies of ten seconds and more each: make long"]
+fn a_large_file_survives_whatever_dies() {
+    let number = |name: &str, otherwise: u64| {
+        std::env::var(name).ok().and_then(|word| word.parse().ok()).unwrap_or(otherwise)
+    };
+    let (first, runs) = (number("TIDEGATE_SEED", 1), number("TIDEGATE_RUNS", 12));
+    for seed in first..first + runs {
+        let mut rng = Rng::new(seed);
+        let mut running = Running::begin();
+        let (mut bound, mut moved) = (ON_ITS_WAY, 0);
+        let mut told = format!("seed {seed}:");
+        for _ in 0..rng.integer(1, 2) {
+            moved += u64::from(rng.integer(5, 55)) * 1_000_000;
+            running.has_moved(moved);
+            let mover = usize::from(rng.integer(0, 1));
+            match rng.integer(0, 2) {
+                0 => {
+                    told += &format!(" at {moved} mover {mover} is killed;");
+                    running.movers[mover].kill().expect("killed");
+                    bound += ON_ITS_WAY;
+                }
+                1 => {
+                    told += &format!(" at {moved} mover {mover} is stopped;");
+                    signal(running.movers[mover].id(), Signal::STOP);
+                    thread::sleep(TERM + Duration::from_secs(1));
+                    signal(running.movers[mover].id(), Signal::CONT);
+                    bound += ON_ITS_WAY;
+                }
+                _ => {
+                    told += &format!(" at {moved} the endpoint is killed;");
+                    drop(running.endpoint.take());
+                    running.endpoint = Some(endpoint(&running.world, &running.counter));
+                    // What each mover has sent since what was last made durable.
+                    bound += 3 * (ON_ITS_WAY + A_SECOND);
+                }
+            }
+        }
+        println!("{told}");
+        println!("  {} bytes again of at most {bound}", running.ends(1, bound));
     }
 }
 
@@ -148,7 +203,7 @@ fn a_large_file_is_moved_by_several_and_one_that_is_killed_costs_what_was_on_its
     let mut running = Running::begin();
     running.has_moved(60_000_000);
     running.movers[0].kill().expect("killed");
-    running.ends(2 * ON_ITS_WAY);
+    running.ends(2, 2 * ON_ITS_WAY);
 }
 
 #[test]
@@ -166,7 +221,7 @@ fn movers_that_are_stopped_beyond_their_leases_and_go_on_write_nothing_more() {
         for mover in &running.movers {
             signal(mover.id(), Signal::CONT);
         }
-        running.ends(3 * ON_ITS_WAY);
+        running.ends(2, 3 * ON_ITS_WAY);
     }
 }
 
