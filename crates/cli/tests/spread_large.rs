@@ -17,8 +17,9 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tidegate_control::Rng;
 
-/// Of no whole number of segments, nor of blocks: more than three movers are given at first, and more than one is.
-const LARGE: u64 = 140_000_077;
+/// Of no whole number of segments, nor of blocks: more than three movers are given at first, even where one of them has found
+/// out how fast it is; and more than one is given.
+const LARGE: u64 = 200_000_077;
 const LESS: u64 = 90_000_077;
 const SMALL: u64 = 20;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use sqlx::{Any, Row, Transaction};
 
 use super::cut::extent;
-use super::packing::{ShardContent, cost};
+use super::packing::{Extent, ShardContent, cost};
 use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
 use crate::job::JobId;
 
@@ -132,8 +132,13 @@ impl Fleet {
         changed(&mut *tx, query.bind(host.to_owned()).bind(number)).await?;
         let take =
             "UPDATE fleet_shard SET state = 1, lease = $1, tries = tries + 1 WHERE id = $2 AND state = 0";
+        // Completing a file that was cut is a claim more; of one that was, ranges may be cut as well as not.
+        let most = |content: &ShardContent| match content.extent {
+            Extent::Range(_) => share,
+            Extent::Whole | Extent::Completion => 2 * share,
+        };
         if let [(id, content)] = &mut shards[..]
-            && content.cost() > 2 * share
+            && content.cost() > most(content)
         {
             match content.cut(share) {
                 Some(ranges) => (*id, *content) = self.cut(tx, run, (*id, &content.extent), ranges).await?,
