@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
 use crate::hash::{Digest, FileHash, block_digest};
-use crate::manifest::{Entry, FileId, SEGMENT, segment_count, segment_range};
+use crate::manifest::{Entry, FileId, SEGMENT, missing_within, segment_count, segment_range};
 use crate::quota::{Held, Quota, remember, too_much_to_remember};
 use crate::store::split_part::SplitPart;
 use crate::store::{Sink, SinkFile};
@@ -54,6 +54,12 @@ pub struct Portion {
 }
 
 impl Portion {
+    /// The bytes that are this transfer's in a file of `size` of them.
+    fn bytes(&self, size: u64) -> Vec<Range<u64>> {
+        let of = |range: &Range<u64>| range.start * SEGMENT..(range.end * SEGMENT).min(size);
+        self.wanted.iter().map(of).collect()
+    }
+
     /// Whether a segment is this transfer's.
     pub fn wants(&self, segment: u64) -> bool {
         self.wanted.iter().any(|range| range.contains(&segment))
@@ -184,11 +190,11 @@ impl Incoming {
                 (segment_count(size) - verified.len() as u64, kept)
             }
             Some(portion) => {
-                let missing =
-                    portion.wanted.iter().cloned().flatten().filter(|index| !verified.contains(index));
+                let missing = missing_within(&portion.bytes(size), &hash.ranges());
                 let (mut segments, mut bytes) = (0, 0);
-                for range in missing.map(|index| segment_range(index, size)) {
-                    (segments, bytes) = (segments + 1, bytes + range.end - range.start);
+                for range in missing {
+                    segments += (range.end - range.start).div_ceil(SEGMENT);
+                    bytes += range.end - range.start;
                 }
                 (segments, size - bytes)
             }
@@ -225,19 +231,14 @@ impl Incoming {
         self.portion.as_ref()
     }
 
-    /// What of it is still to be moved here, in at most `most` ranges; some of what is there lies in them if there are more.
+    /// What of its portion is still to be moved, in at most `most` ranges; some of what is there lies in the last if there
+    /// are more.
     pub fn missing(&self, most: usize) -> Vec<Range<u64>> {
-        let state = self.lock();
-        let wanted =
-            self.portion.as_ref().map_or_else(|| vec![0..segment_count(self.size)], |p| p.wanted.clone());
-        let mut missing: Vec<Range<u64>> = Vec::new();
-        for index in wanted.into_iter().flatten().filter(|index| !state.verified.contains(index)) {
-            let range = segment_range(index, self.size);
-            let full = missing.len() >= most;
-            match missing.last_mut() {
-                Some(last) if last.end == range.start || full => last.end = range.end,
-                _ => missing.push(range),
-            }
+        let wanted = self.portion.as_ref().map(|portion| portion.bytes(self.size)).unwrap_or_default();
+        let mut missing = missing_within(&wanted, &self.lock().hash.ranges());
+        if let (Some(last), true) = (missing.last().cloned(), missing.len() > most) {
+            missing.truncate(most);
+            missing.last_mut().into_iter().for_each(|range| range.end = last.end);
         }
         missing
     }
