@@ -11,19 +11,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use common::{Fixture, assert_same_tree, content, drive, eventually, is_error, leftovers, limit};
+use common::{Fixture, assert_same_tree, content, dial, drive, eventually, is_error, leftovers, limit};
 use tidegate_control::ByteCount;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::fence::Fence;
-use tidegate_transfer::manifest::SEGMENT;
-use tidegate_transfer::spec::RunId;
+use tidegate_transfer::manifest::{Entry, Kind, SEGMENT, Timestamp};
+use tidegate_transfer::offer::Verdict;
+use tidegate_transfer::path::RelPath;
+use tidegate_transfer::spec::{RunId, SinkSpec};
 use tidegate_transfer::split::{Split, SplitTask};
 use tidegate_transfer::store::abandoned::{self, Removal};
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::{Compare, Verify};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
+use tidegate_transfer::wire::message::{Message, Request};
+use tidegate_transfer::wire::tls::Trust;
 
 const LONG: Duration = Duration::from_secs(600);
 const RUN: RunId = [7; 16];
@@ -278,6 +282,56 @@ fn what_a_transfer_shares_is_not_removed_while_it_goes_on() {
     drop(transfer);
     eventually("its log is free", || remove() == Some(Removal::Removed));
     assert!(!shared.exists());
+}
+
+#[test]
+fn a_peer_that_splits_nonsense_is_refused_and_the_largest_file_takes_no_time() {
+    let f = Fixture::new();
+    let config =
+        Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
+    let ask = |before: Vec<Message>| {
+        let (outbox, inbox) = dial(&f.address, &config).expect("let in");
+        before.iter().for_each(|message| outbox.send(message));
+        let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
+        outbox.send(&Message::Request(Request::Receive { id: [7; 16], sink, terms: f.terms.clone() }));
+        (outbox, inbox)
+    };
+    let split = |ranges: &[Range<u64>]| {
+        Message::Split(Split {
+            run: RUN,
+            files: vec![(b"huge".to_vec(), SplitTask::Ranges(ranges.to_vec()))],
+        })
+    };
+    for nonsense in [
+        vec![split(&[FIRST])],
+        vec![Message::Fenced, split(&[5..SEGMENT])],
+        vec![Message::Fenced, split(&[REST, FIRST])],
+        vec![Message::Fenced, Message::Moving, split(&[FIRST])],
+    ] {
+        let (_outbox, inbox) = ask(nonsense.clone());
+        match inbox.receive() {
+            Ok(Message::Refused(error)) => {
+                assert_eq!(error.kind, ErrorKind::Protocol, "{nonsense:?}: {error}")
+            }
+            other => panic!("{nonsense:?}: {other:?}"),
+        }
+    }
+    let (outbox, inbox) = ask(vec![Message::Fenced, split(&[0..i64::MAX as u64])]);
+    assert!(matches!(inbox.receive(), Ok(Message::Accepted { .. })));
+    let kind = Kind::File { size: i64::MAX as u64, fingerprint: [1; 16] };
+    let path = RelPath::new(*b"huge").expect("a name");
+    let entry = Entry { path, kind, mode: 0o644, mtime: Timestamp::default() };
+    outbox.send(&Message::Offer { first: 0, entries: vec![entry] });
+    let verdicts = loop {
+        match inbox.receive_within(Duration::from_secs(20)).expect("heard").expect("in time") {
+            Message::AskPermit(number) => outbox.send(&Message::Permitted(number, Ok(60_000))),
+            Message::Verdicts { verdicts, .. } => break verdicts,
+            _ => {}
+        }
+    };
+    // Few file systems hold one so long.
+    let fine = |verdict: &Verdict| matches!(verdict, Verdict::WantRanges(_) | Verdict::Failed(_));
+    assert!(verdicts.len() == 1 && verdicts.iter().all(fine), "{verdicts:?}");
 }
 
 #[test]
