@@ -311,7 +311,7 @@ fn a_peer_that_splits_nonsense_is_refused_and_the_largest_file_takes_no_time() {
         let (_outbox, inbox) = ask(nonsense.clone());
         match inbox.receive() {
             Ok(Message::Refused(error)) => {
-                assert_eq!(error.kind, ErrorKind::Protocol, "{nonsense:?}: {error}")
+                assert_eq!(error.kind, ErrorKind::Protocol, "{nonsense:?}: {error}");
             }
             other => panic!("{nonsense:?}: {other:?}"),
         }
