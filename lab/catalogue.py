@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab import aimd, automdt, beyond, drawn, eight, far, ldm, many, rows, ssh
+from lab import aimd, automdt, beyond, drawn, eight, far, ldm, many, python, rows, ssh
 from lab.controllers import cells as controllers
 from lab.controllers.report import page as controllers_page
 from lab.eos import shards as eos
@@ -44,6 +44,7 @@ CHAPTERS = (
     Chapter("far", far.SHARDS, far.page),
     Chapter("ssh", ssh.SHARDS, ssh.page),
     Chapter("many", many.SHARDS, many.page),
+    Chapter("python", python.SHARDS, python.page),
     Chapter("get", get.SHARDS, get.page),
     Chapter("fastbiodl", get.SHARDS, fastbiodl_page),
     Chapter("eos", eos.SHARDS, eos.page),

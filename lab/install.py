@@ -69,6 +69,7 @@ def everything() -> int:
     from lab.get.cases import CASES
     from lab.rivals import contenders
     from lab.links.delayed import PACKAGES as PATH_PACKAGES
+    from lab.python import venv
     from lab.runs.setting import OPEN
 
     wanted = {*GROUND, *CAP_PACKAGES, *PATH_PACKAGES, *SITE_PACKAGES, "postgresql"}
@@ -79,6 +80,7 @@ def everything() -> int:
             print(f"{package}: there")
     outcomes(wanted)
     archive.install()
+    venv.install()
     return 0
 
 

@@ -143,11 +143,13 @@ class Slurm:
         raise CommandFailed(f"job {job} is not over after {patience_s:.0f} s: {self.states(job)}")
 
     def release(self, job: str, patience_s: float) -> None:
-        """Waits until a task went back into the queue, and has it begin at once: Slurm lets it rest for two minutes."""
+        """Waits until a task went back into the queue, and has it begin soon: Slurm lets it rest for two minutes."""
         until = time.monotonic() + patience_s
         while time.monotonic() < until:
-            if "BeginTime" in self.ask("squeue", "--noheader", "--array", "--format=%r", "--jobs", job, check=False):
-                self.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+            if "PENDING:BeginTime" in self.ask("squeue", "--noheader", "--array", "--format=%T:%r", "--jobs", job,
+                                               check=False):
+                # A node refuses what begins within the second in which it ended the task.
+                self.ask("scontrol", "update", f"JobId={job}", "StartTime=now+3")
                 return
             time.sleep(0.1)
         raise CommandFailed(f"no task of job {job} went back into the queue within {patience_s:.0f} s")

@@ -46,11 +46,11 @@ pub use settings::DownloadSettings;
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// So many times what an answer takes, a new connection takes to show what it brings.
-const ANSWERS: u32 = 4;
+pub(crate) const ANSWERS: u32 = 4;
 
 /// Connections to begin with: below the ceiling for ENA, so that the rule has something to find, and far below what other
 /// downloaders open.
-const CONNECTIONS: u16 = 4;
+pub(crate) const CONNECTIONS: u16 = 4;
 
 /// A download that has begun.
 ///
@@ -159,7 +159,7 @@ impl Running for Download {
     }
 
     fn round_trip(&self) -> Duration {
-        self.shared().latency()
+        self.shared().quickest.time()
     }
 
     fn stops(&self) -> Option<clock::Instant> {
@@ -173,7 +173,7 @@ impl Running for Download {
 
     /// Connecting and asking, and the slow start of what comes. A server that takes its time to answer is not waited for.
     fn warm_up(&self) -> Duration {
-        (ANSWERS * self.shared().latency()).min(self.pace.epoch)
+        (ANSWERS * self.shared().quickest.time()).min(self.pace.epoch)
     }
 
     /// Lets time pass until `until`; `None` once everything has ended.

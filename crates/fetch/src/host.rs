@@ -11,6 +11,7 @@ pub mod ceilings;
 mod first_bytes;
 pub mod held;
 pub(crate) mod proven;
+pub(crate) mod quickest;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

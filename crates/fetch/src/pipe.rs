@@ -1,26 +1,30 @@
 //! Files one after the other as one stream, verified while it flows: what a pipe takes is neither kept on a disk nor
-//! asked for again. A few connections fetch ahead of the reader, as far as memory allows.
+//! asked for again. Connections fetch ahead of the reader, as many as a rule finds good and as far as memory allows.
 //!
 //! What was written cannot be taken back: whoever reads must not trust it before the end is known to be good.
 
 mod flow;
+mod run;
 mod worker;
 
 use std::io::{ErrorKind as IoErrorKind, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::ByteCount;
+use tidegate_control::{ByteCount, Optimizer, run};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::pipeline::pool::Pool;
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::Interrupt;
+use tidegate_transfer::transfer::{Interrupt, Pace, Paced};
 
 use crate::checksum::{Algorithm, Checksums, Hashers};
 use crate::host::Hosts;
 use crate::host::ceilings::Ceilings;
 use crate::host::held::HeldCeilings;
 use crate::pipe::flow::{PipeFlow, PipeFront, PipeState};
+use crate::pipe::run::PipeRun;
 use crate::pipe::worker::PipeWorker;
 use crate::record::Record;
 use crate::remote::Remotes;
@@ -28,8 +32,10 @@ use crate::remote::Remotes;
 /// How files are piped.
 #[derive(Debug)]
 pub struct PipeSettings {
-    /// Connections that fetch ahead.
+    /// Connections that fetch ahead, at most.
     pub connections: u16,
+    /// In what epochs the rule is asked how many it shall be.
+    pub pace: Pace,
     /// How far, which bounds the memory.
     pub window: ByteCount,
     /// Most connections to a host.
@@ -48,6 +54,14 @@ pub struct PipeSettings {
     pub interrupt: Interrupt,
     /// What waits are drawn from.
     pub seed: u64,
+}
+
+impl PipeSettings {
+    /// Connections at most: two pieces of each fit into the window.
+    fn most(&self) -> u16 {
+        let pieces = u16::try_from(self.window.0 / (2 * BLOCK)).unwrap_or(u16::MAX);
+        self.connections.min(pieces).max(1)
+    }
 }
 
 /// What went through.
@@ -81,9 +95,12 @@ pub struct PipeProgress<'a> {
     pub bytes: Option<u64>,
     /// All bytes that are written.
     pub total: u64,
+    /// Connections that fetch.
+    pub connections: u16,
 }
 
-/// Writes the content of `records`, one after the other, to `out`, and shows each block that is written.
+/// Writes the content of `records`, one after the other, to `out`, and shows each block that is written. `rule` decides how
+/// many connections fetch ahead.
 ///
 /// # Errors
 ///
@@ -92,22 +109,29 @@ pub fn pipe(
     records: Vec<Record>,
     remotes: &Arc<dyn Remotes>,
     settings: PipeSettings,
+    mut rule: Box<dyn Optimizer>,
     out: &mut dyn Write,
     show: &mut dyn FnMut(PipeProgress<'_>),
 ) -> Result<PipeEnd> {
-    let most = settings.connections.max(1);
+    let (most, pace) = (settings.most(), settings.pace);
     let hosts = Hosts::new(settings.ceilings.clone(), Arc::clone(&settings.held), most, settings.seed);
     let (verify, interrupt) = (settings.verify, settings.interrupt.clone());
     let state = Arc::new(PipeState::new(hosts, settings));
-    for index in 0..most {
+    // Its workers are not waited for at the end: a server may hold them up, and what they hold is not needed.
+    let pool = {
         let (state, remotes) = (Arc::clone(&state), Arc::clone(remotes));
-        // They are not waited for at the end: a server may hold them up, and what they hold is not needed.
-        let worker = std::thread::Builder::new().name(format!("pipe-{index}"));
-        let started = worker.spawn(move || PipeWorker::new(&state, &*remotes).work());
-        started.map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
-    }
+        Pool::new("pipe", most, move |index, gate| PipeWorker::new(&state, &*remotes).work(index, gate))
+    };
+    let mut fetching = Paced::new(PipeRun::new(Arc::clone(&state), pool, pace), pace);
+    let controlling = std::thread::Builder::new().name("control".to_owned());
+    let controlling = controlling
+        .spawn(move || run(&mut fetching, rule.as_mut(), None, |_, _| {}))
+        .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
     let end = write_all(records, &state, verify, &interrupt, out, show);
     state.stop();
+    if controlling.join().is_err() {
+        tracing::error!("the rule of a pipe panicked");
+    }
     end
 }
 
@@ -149,7 +173,14 @@ fn write_all(
                     state.wrote(bytes.len() as u64);
                     done += bytes.len() as u64;
                     piped.bytes += bytes.len() as u64;
-                    show(PipeProgress { path: &record.path, done, bytes: size, total: piped.bytes });
+                    let connections = state.allowed();
+                    show(PipeProgress {
+                        path: &record.path,
+                        done,
+                        bytes: size,
+                        total: piped.bytes,
+                        connections,
+                    });
                 }
             }
         };

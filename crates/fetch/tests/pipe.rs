@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use scripted::{Item, Rules, Servers, World, declared, record, seeds};
+use tidegate_control::optimizer::{OptimizerOptions, build};
 use tidegate_control::{ByteCount, Rng};
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::pipe::{PipeEnd, PipeSettings, Piped, pipe};
@@ -15,13 +16,14 @@ use tidegate_fetch::record::Record;
 use tidegate_fetch::remote::{Remotes, Why};
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::Interrupt;
+use tidegate_transfer::transfer::{Interrupt, Pace};
 
 const MIB: u64 = 1 << 20;
 
 fn settings() -> PipeSettings {
     PipeSettings {
         connections: 4,
+        pace: Pace::new(Duration::from_secs(1)),
         window: ByteCount::mib(4),
         ceilings: Ceilings::default(),
         held: Arc::default(),
@@ -35,8 +37,19 @@ fn settings() -> PipeSettings {
 }
 
 fn run(world: &Arc<World>, records: Vec<Record>, out: &mut dyn Write) -> Result<PipeEnd> {
+    run_by("fixed:4", settings(), world, records, out)
+}
+
+fn run_by(
+    rule: &str,
+    settings: PipeSettings,
+    world: &Arc<World>,
+    records: Vec<Record>,
+    out: &mut dyn Write,
+) -> Result<PipeEnd> {
     let servers: Arc<dyn Remotes> = Arc::new(Servers(Arc::clone(world)));
-    pipe(records, &servers, settings(), out, &mut |_| {})
+    let rule = build(rule, &OptimizerOptions::default()).expect("there is one");
+    pipe(records, &servers, settings, rule, out, &mut |_| {})
 }
 
 #[test]
@@ -156,4 +169,23 @@ fn a_reader_that_leaves_is_no_error() {
     world.put("http://h/f", Item::new(1, 8 * MIB));
     let end = run(&world, vec![record("f", &["http://h/f"])], &mut Leaves(300_000)).expect("no error");
     assert_eq!(end, PipeEnd::ReaderLeft(2 * (128 << 10)));
+}
+
+#[test]
+fn a_rule_decides_how_many_connections_fetch_ahead() {
+    let wide = || PipeSettings { connections: 16, window: ByteCount::mib(32), ..settings() };
+    for (rule, size, least, most) in [("auto", 24 * MIB, 8, 16), ("fixed:3", 6 * MIB, 3, 3)] {
+        let world = World::new(1);
+        // One connection brings little, and each further one as much again.
+        world.rules("h", Rules { rate: Some(2 * MIB), ..Rules::default() });
+        let item = Item::new(1, size);
+        world.put("http://h/f", item.clone());
+        let mut out = Vec::new();
+        let records = vec![declared("f", &["http://h/f"], &item)];
+        run_by(rule, wide(), &world, records, &mut out).expect("all of it");
+        assert!(out == item.content(), "{rule}: other bytes");
+        let asked = world.served("h").most.load(Relaxed);
+        println!("{rule}: at most {asked} connections");
+        assert!((least..=most).contains(&asked), "{rule}: {asked} connections");
+    }
 }

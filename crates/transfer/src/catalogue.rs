@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::hashed::ByItself;
 use crate::manifest::Timestamp;
-use crate::record_log::RecordLog;
+use crate::record_log::{RecordLog, Replay};
 use crate::sys::clock::Instant;
 use crate::sys::confined::Root;
 use crate::sys::sync::Mutex;
@@ -22,6 +23,9 @@ use crate::terms::Purpose;
 
 /// How long a catalogue that nobody uses any more may take to be closed.
 const CLOSING: Duration = Duration::from_millis(200);
+
+/// About what a record takes in a log.
+const RECORD: usize = 80;
 
 /// A destination file: the first half of the hash of its path.
 type Key = [u8; 16];
@@ -57,17 +61,17 @@ pub struct Catalogue<V = Verified> {
     /// Where more is remembered; `None` of one that is only looked at.
     log: Option<RecordLog<(Key, V)>>,
     /// In the order of the log, which is about that of the next listing: what is looked up next lies beside it.
-    known: IndexMap<Key, V>,
+    known: IndexMap<Key, V, ByItself>,
 }
 
 impl<V: Remembered> Catalogue<V> {
     fn open(directory: &Root, base: &[u8]) -> Result<Self> {
         let name = log_name(base);
-        let mut known: IndexMap<Key, V> = IndexMap::new();
+        let mut known = IndexMap::default();
         let mut records = 0;
-        let mut log = RecordLog::open(directory, &name, V::MAGIC, |(key, verified)| {
-            known.insert(key, verified);
-            records += 1;
+        let mut log = RecordLog::open(directory, &name, V::MAGIC, |shown| {
+            records += usize::from(matches!(shown, Replay::Record(_)));
+            Self::replay(&mut known, shown);
         })?;
         // Each later verification of a file adds a record: keep the log within twice what it holds.
         if records > 2 * known.len() + 1000 {
@@ -79,16 +83,38 @@ impl<V: Remembered> Catalogue<V> {
 
     /// What is remembered by now, and nothing more.
     fn look_at(directory: &Root, base: &[u8]) -> Result<Self> {
-        let mut known: IndexMap<Key, V> = IndexMap::new();
-        RecordLog::read(directory, &log_name(base), V::MAGIC, |(key, verified)| {
-            known.insert(key, verified);
-        })?;
+        let mut known = IndexMap::default();
+        RecordLog::read(directory, &log_name(base), V::MAGIC, |shown| Self::replay(&mut known, shown))?;
         Ok(Self { log: None, known })
+    }
+
+    fn replay(known: &mut IndexMap<Key, V, ByItself>, shown: Replay<(Key, V)>) {
+        match shown {
+            // About as many as there are files; what else there is may take time to grow.
+            Replay::Length(bytes) => known.reserve(bytes as usize / RECORD),
+            Replay::Record((key, verified)) => drop(known.insert(key, verified)),
+            Replay::Void => known.clear(),
+        }
     }
 
     /// What is known of `path`.
     pub fn get(&self, path: &[u8]) -> Option<V> {
         self.known.get(&key(path)).cloned()
+    }
+
+    /// What is known of each of `paths`. Neighbours in a listing are neighbours in the log as a rule: whoever follows
+    /// the last one found is looked at before the whole is searched.
+    pub fn get_all<'p>(&self, paths: impl Iterator<Item = &'p [u8]>) -> Vec<Option<V>> {
+        let mut next = 0;
+        let get = |path: &'p [u8]| {
+            let key = key(path);
+            if self.known.get_index(next).is_none_or(|(there, _)| *there != key) {
+                next = self.known.get_index_of(&key)?;
+            }
+            next += 1;
+            Some(self.known[next - 1].clone())
+        };
+        paths.map(get).collect()
     }
 
     /// Remembers verified files.
@@ -212,5 +238,31 @@ mod tests {
         });
         assert!(ours.of(b"/data").is_some(), "it is let go soon");
         release.join().expect("no panic");
+    }
+
+    #[test]
+    fn many_are_found_at_once_in_whatever_order_they_were_remembered() {
+        use std::os::unix::ffi::OsStrExt;
+        let state = tempfile::tempdir().expect("a directory");
+        let root = Root::open(state.path().as_os_str().as_bytes()).expect("opened");
+        let catalogues = Catalogues::<Verified>::new(&root).expect("made");
+        let verified = |size| Verified { size, mtime: Timestamp::default(), root: [7; 32] };
+        let names: Vec<String> = (0..100).map(|number| format!("d/{number}")).collect();
+        let remembered = [40..50, 0..10, 90..100, 10..30];
+        let catalogue = catalogues.of(b"/data").expect("nobody has it");
+        for range in remembered.clone() {
+            let files = range.map(|at| (names[at].as_bytes(), verified(at as u64)));
+            catalogue.lock().expect("not poisoned").put(files).expect("put");
+        }
+        let expected: Vec<_> = (0..100)
+            .map(|at| remembered.iter().any(|range| range.contains(&at)).then(|| verified(at as u64)))
+            .collect();
+        let looks = |catalogue: &Mutex<Catalogue>| {
+            let paths = names.iter().map(String::as_bytes);
+            assert_eq!(catalogue.lock().expect("not poisoned").get_all(paths), expected);
+        };
+        looks(&catalogue);
+        drop(catalogue);
+        looks(&catalogues.of(b"/data").expect("it is closed"));
     }
 }

@@ -13,7 +13,7 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, Fingerprint, Kind};
 use crate::path::RelPath;
 use crate::quota::{Held, Quota};
-use crate::record_log::RecordLog;
+use crate::record_log::{RecordLog, Replay};
 use crate::store::work_dir::JOURNAL;
 use crate::sys::confined::Root;
 
@@ -84,17 +84,18 @@ impl Journal {
                 }
                 change(state);
             };
-        let log = RecordLog::open(work, JOURNAL, MAGIC, |record| match record {
-            Record::Directory(_) => {}
-            Record::Anew { file } => drop(left.remove(&file)),
-            Record::Segments { file, version, digests } => {
+        let log = RecordLog::open(work, JOURNAL, MAGIC, |shown| match shown {
+            Replay::Length(_) | Replay::Record(Record::Directory(_)) => {}
+            Replay::Record(Record::Anew { file }) => drop(left.remove(&file)),
+            Replay::Record(Record::Segments { file, version, digests }) => {
                 of(&mut left, file, version, digests.len(), &|state| {
                     state.segments.extend(digests.iter().copied());
                 });
             }
-            Record::Ready { file, version, root } => {
+            Replay::Record(Record::Ready { file, version, root }) => {
                 of(&mut left, file, version, 0, &|state| state.root = Some(root));
             }
+            Replay::Void => left.clear(),
         })?;
         if forgotten > 0 {
             tracing::warn!(

@@ -22,8 +22,8 @@
 //! throttle    Limits, Throttle · quota: Allowance, Quota, Share · outage: Outage
 //! hash        Digest, FileHash, block_digest
 //!
-//! record_log  RecordLog · store: Source, Sink and what they answer with, file_source, file_sink, abandoned, named
-//!             journal: Journal · catalogue: Catalogues
+//! record_log  RecordLog, Replay · store: Source, Sink and what they answer with, file_source, file_sink, abandoned,
+//!             named · journal: Journal · catalogue: Catalogues
 //! mirror      Mirror: what a destination removes
 //! pipeline    write_path, pool, staging, work, proof, waits: what downloads and uploads share with transfers
 //! sys         clock: Instant · confined: Root · fs · identity: fingerprint · processors: CpuTime · memory
@@ -89,6 +89,8 @@ pub mod manifest;
 
 // Tools that know nothing of transfers.
 pub mod hash;
+
+pub(crate) mod hashed;
 
 // The world: clocks, threads, files, sockets. Nothing else in this crate speaks to it.
 pub mod sys;

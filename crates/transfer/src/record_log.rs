@@ -33,6 +33,17 @@ const WINDOW: usize = 64 << 10;
 const SYNC_POINT: [u8; 4] = [0xff; 4];
 const SYNC_POINT_LENGTH: usize = 16;
 
+/// What a log that is opened shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay<R> {
+    /// So many bytes of records follow at most.
+    Length(u64),
+    /// The next record.
+    Record(R),
+    /// Nothing of what was shown is to be used.
+    Void,
+}
+
 /// An open log of records of type `R`.
 #[derive(Debug)]
 pub struct RecordLog<R> {
@@ -47,9 +58,9 @@ pub struct RecordLog<R> {
 }
 
 impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
-    /// Opens or creates the log `name` in `directory`, shows each sound record to `on_record`, and
+    /// Opens or creates the log `name` in `directory`, shows its sound records, and
     /// leaves the log ready for appending. Fails with `Busy` while another process holds it.
-    pub fn open(directory: &Root, name: &str, magic: &[u8; 8], on_record: impl FnMut(R)) -> Result<Self> {
+    pub fn open(directory: &Root, name: &str, magic: &[u8; 8], show: impl FnMut(Replay<R>)) -> Result<Self> {
         let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
         let open = || {
             let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
@@ -70,7 +81,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         let head = Walk::new(&file, 0).peek(magic.len()).map_err(failed)?.to_vec();
         let mut sound = 0;
         if head == magic {
-            sound = show_sound(&file, name, start, on_record).map_err(failed)?;
+            sound = show_sound(&file, name, start, show).map_err(failed)?;
         } else if !magic.starts_with(&head) {
             tracing::warn!("{name} is not a log of ours or of another version: moved aside to {name}.bad");
             renameat(directory, name, directory, format!("{name}.bad")).map_err(failed)?;
@@ -91,7 +102,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
 
     /// Shows each sound record of the log `name` in `directory`, if there is one, and leaves it as it is. Another process
     /// may be writing to it: what it has not written whole is not seen.
-    pub fn read(directory: &Root, name: &str, magic: &[u8; 8], on_record: impl FnMut(R)) -> Result<()> {
+    pub fn read(directory: &Root, name: &str, magic: &[u8; 8], show: impl FnMut(Replay<R>)) -> Result<()> {
         let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let file = match directory.open_beneath(name.as_bytes(), flags, Mode::empty()) {
@@ -100,7 +111,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         };
         check_ours(directory, &file, name)?;
         if Walk::new(&file, 0).peek(magic.len()).map_err(failed)? == magic {
-            show_sound(&file, name, magic.len() as u64, on_record).map_err(failed)?;
+            show_sound(&file, name, magic.len() as u64, show).map_err(failed)?;
         }
         Ok(())
     }
@@ -219,14 +230,15 @@ fn show_sound<R: for<'a> Deserialize<'a>>(
     file: &OwnedFd,
     name: &str,
     start: u64,
-    on_record: impl FnMut(R),
+    mut show: impl FnMut(Replay<R>),
 ) -> Result<u64, Errno> {
-    let sound = Walk::new(file, start).each(|_: R| {})?;
+    show(Replay::Length((fstat(file)?.st_size as u64).saturating_sub(start)));
+    let sound = Walk::new(file, start).each(|record| show(Replay::Record(record)))?;
     if Walk::new(file, sound).finds_sync_point()? {
         tracing::warn!("{name} is damaged before its last sync point: nothing of it is used");
+        show(Replay::Void);
         return Ok(0);
     }
-    Walk::new(file, start).each(on_record)?;
     Ok(sound)
 }
 
@@ -296,7 +308,7 @@ impl<'f> Walk<'f> {
     fn next<R: for<'a> Deserialize<'a>>(&mut self) -> Result<Option<Step<R>>, Errno> {
         let at = self.at;
         let head = self.peek(SYNC_POINT_LENGTH)?;
-        if head == sync_point(at) {
+        if head.starts_with(&SYNC_POINT) && head == sync_point(at) {
             self.at += SYNC_POINT_LENGTH as u64;
             return Ok(Some(Step::SyncPoint));
         }
@@ -355,10 +367,19 @@ mod tests {
 
     const MAGIC: &[u8; 8] = b"TGTEST01";
 
+    /// What a reader has made of what was shown.
+    fn take(seen: &mut Vec<u64>, shown: Replay<u64>) {
+        match shown {
+            Replay::Length(_) => assert!(seen.is_empty()),
+            Replay::Record(record) => seen.push(record),
+            Replay::Void => seen.clear(),
+        }
+    }
+
     fn open(root: &Root) -> (RecordLog<u64>, Vec<u64>) {
         loop {
             let mut seen = Vec::new();
-            match RecordLog::open(root, "log", MAGIC, |record| seen.push(record)) {
+            match RecordLog::open(root, "log", MAGIC, |shown| take(&mut seen, shown)) {
                 // A process that another test starts has our lock for a moment.
                 Err(error) if error.kind == ErrorKind::Busy => thread::sleep(Duration::from_millis(1)),
                 opened => return (opened.expect("opened"), seen),
@@ -451,7 +472,7 @@ mod tests {
         let path = directory.path().join("log");
         let look = || {
             let mut seen = Vec::new();
-            RecordLog::read(&root, "log", MAGIC, |record: u64| seen.push(record)).expect("read");
+            RecordLog::read(&root, "log", MAGIC, |shown| take(&mut seen, shown)).expect("read");
             seen
         };
         assert!(look().is_empty() && !path.exists());

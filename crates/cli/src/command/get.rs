@@ -127,11 +127,7 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     if args.metadata_only {
         return Ok(preview::metadata_only(names, sidecars, args.output.json, caller)?);
     }
-    let mut control = args.control.clone();
-    if let Some(n) = args.fixed {
-        control.optimizer = format!("fixed:{n}");
-        control.max_workers = control.max_workers.max(n);
-    }
+    let control = control(args);
     let pace = control.pace(control.optimizer()?.as_ref());
     let mut settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
     settings.overwrite = args.overwrite;
@@ -175,6 +171,16 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     finish(ended, &results, args.output.json, caller)
 }
 
+/// The rule that is asked for.
+fn control(args: &GetArgs) -> ControlArgs {
+    let mut control = args.control.clone();
+    if let Some(n) = args.fixed {
+        control.optimizer = format!("fixed:{n}");
+        control.max_workers = control.max_workers.max(n);
+    }
+    control
+}
+
 /// Writes what was named to standard output.
 fn pipe(
     args: &GetArgs,
@@ -184,14 +190,16 @@ fn pipe(
 ) -> anyhow::Result<ExitCode> {
     let interrupt = caller.interrupt();
     let here = std::env::current_dir()?;
-    let pace = args.control.pace(args.control.optimizer()?.as_ref());
-    let mut settings = args.server.download(&here, &args.control, pace, interrupt, &args.state)?;
+    let control = control(args);
+    let rule = control.optimizer()?;
+    let pace = control.pace(rule.as_ref());
+    let mut settings = args.server.download(&here, &control, pace, interrupt, &args.state)?;
     let state = args.state.state_dir()?;
     if args.memory.is_wanted() {
         settings.held = Arc::new(held::recall(&state));
     }
     let held = Arc::clone(&settings.held);
-    let code = piped::run(names, servers, settings, args.fixed, args.output.quiet);
+    let code = piped::run(names, servers, settings, rule, args.output.quiet);
     if args.memory.is_wanted() {
         held::keep(&held, &state);
     }

@@ -64,7 +64,7 @@ impl Asker for AtGate<'_, '_> {
     }
 
     fn latency(&self) -> Duration {
-        self.worker.shared.latency()
+        self.worker.shared.quickest.time()
     }
 }
 
@@ -196,7 +196,7 @@ impl<'s> Worker<'s> {
             }
         };
         self.answered(&file.hosts[job.mirror]);
-        shared.answered_after(asked_at.elapsed());
+        shared.quickest.answered(asked_at.elapsed());
         if opened.range.start != 0 {
             let why = format!("{} did not begin at its first byte", place(file, job.mirror));
             return self.leave(job, None, Error::new(ErrorKind::Protocol, why));
@@ -261,7 +261,7 @@ impl<'s> Worker<'s> {
             }
         };
         self.answered(&file.hosts[job.mirror]);
-        shared.answered_after(asked_at.elapsed());
+        shared.quickest.answered(asked_at.elapsed());
         let version = &opened.version;
         let url = &file.record.urls[job.mirror];
         if let Some(pin) = &pin

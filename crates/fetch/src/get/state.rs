@@ -21,6 +21,7 @@ use crate::get::memory::Fetched;
 use crate::get::queue::Queue;
 use crate::get::settings::DownloadSettings;
 use crate::host::Hosts;
+use crate::host::quickest::Quickest;
 
 /// Files under way at once; the list is read no further than they need.
 pub(super) const LIVE: usize = 1024;
@@ -45,8 +46,7 @@ pub(super) struct DownloadState {
     pub(super) spoken_for: Mutex<u64>,
     /// Network workers at work.
     pub(super) connected: AtomicU16,
-    /// The quickest answer to a request, in µs.
-    pub(super) quickest_us: AtomicU64,
+    pub(super) quickest: Quickest,
 }
 
 /// The files under way.
@@ -61,19 +61,6 @@ pub(super) struct Live {
 
 impl DownloadState {
     // The run ----------------------------------------------------------------------------------------
-
-    /// A request was answered after `time`.
-    pub(super) fn answered_after(&self, time: Duration) {
-        self.quickest_us.fetch_min(time.as_micros() as u64, Relaxed);
-    }
-
-    /// What an answer takes at least; nothing while none has come.
-    pub(super) fn latency(&self) -> Duration {
-        match self.quickest_us.load(Relaxed) {
-            u64::MAX => Duration::ZERO,
-            time => Duration::from_micros(time),
-        }
-    }
 
     /// Whether everything that was named has ended.
     pub(super) fn is_over(&self) -> bool {

@@ -24,6 +24,7 @@ use crate::get::queue::Queue;
 use crate::get::settings::DownloadSettings;
 use crate::get::state::DownloadState;
 use crate::host::Hosts;
+use crate::host::quickest::Quickest;
 use crate::record::Names;
 use crate::remote::Remotes;
 
@@ -82,7 +83,7 @@ impl DownloadThreads {
             changed: Condvar::new(),
             spoken_for: Mutex::default(),
             connected: AtomicU16::new(0),
-            quickest_us: AtomicU64::new(u64::MAX),
+            quickest: Quickest::default(),
             tell,
             settings,
         });

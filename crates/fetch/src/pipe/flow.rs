@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,12 @@ use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::outage;
+use tidegate_transfer::pipeline::waits::WaitTime;
 use tidegate_transfer::throttle::Throttle;
 
 use crate::checksum::Checksums;
 use crate::host::proven::Proven;
+use crate::host::quickest::Quickest;
 use crate::host::{Host, Hosts};
 use crate::pipe::PipeSettings;
 use crate::record::Record;
@@ -29,9 +31,15 @@ pub struct PipeState {
     pub settings: PipeSettings,
     pub throttle: Option<Throttle>,
     pub stopped: AtomicBool,
-    /// How far is fetched ahead, and in pieces of how much.
-    window: u64,
-    piece: u64,
+    /// How far is fetched ahead, in bytes.
+    pub window: u64,
+    /// Bytes that came, and bytes that were written.
+    pub brought: AtomicU64,
+    pub written: AtomicU64,
+    pub quickest: Quickest,
+    /// Connections at most, and right now.
+    most: u16,
+    allowed: AtomicU16,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -41,6 +49,9 @@ struct State {
     flow: Option<PipeFlow>,
     /// Which file it is: what workers bring of an earlier one is dropped.
     number: u64,
+    /// How long connections have found the window full, and the writer nothing to write.
+    full: WaitTime,
+    idle: WaitTime,
 }
 
 /// The file that flows.
@@ -124,8 +135,8 @@ impl PipeFlow {
         }
     }
 
-    /// The next piece, which is taken by [`take`](Self::take).
-    fn candidate(&self, window: u64, piece: u64) -> Option<Range<u64>> {
+    /// The next piece, which is taken by [`take`](Self::take), wherever it ends.
+    fn candidate(&self, piece: u64) -> Option<Range<u64>> {
         if let Some((&start, &end)) = self.back.first_key_value() {
             return Some(start..end);
         }
@@ -133,8 +144,12 @@ impl PipeFlow {
             return Some(0..piece);
         }
         let size = self.size.filter(|&size| !self.whole && self.next < size)?;
-        let end = size.min(self.next + piece);
-        (end <= self.written + window).then_some(self.next..end)
+        Some(self.next..size.min(self.next + piece))
+    }
+
+    /// Whether a piece may be asked for by now: it was before, or is no further ahead than the window.
+    fn reaches(&self, range: &Range<u64>, window: u64) -> bool {
+        !self.begun || self.back.contains_key(&range.start) || range.end <= self.written + window
     }
 
     fn take(&mut self, range: &Range<u64>) {
@@ -158,15 +173,17 @@ impl PipeFlow {
 impl PipeState {
     /// Without a file yet.
     pub fn new(hosts: Hosts, settings: PipeSettings) -> Self {
-        let n = u64::from(settings.connections.max(1));
-        let window = settings.window.0.max(2 * n * BLOCK);
+        let window = settings.window.0.max(2 * BLOCK);
         Self {
             hosts,
             throttle: Throttle::new(settings.limits.link),
             stopped: AtomicBool::new(false),
             window,
-            // Two for each: while one is written the next one comes.
-            piece: window / (2 * n) / BLOCK * BLOCK,
+            brought: AtomicU64::new(0),
+            written: AtomicU64::new(0),
+            quickest: Quickest::default(),
+            most: settings.most(),
+            allowed: AtomicU16::new(1),
             settings,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -176,6 +193,39 @@ impl PipeState {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("not poisoned")
     }
+
+    // The rule's side ----------------------------------------------------------------------------------
+
+    /// No more than `connections` fetch from now on.
+    pub fn allow(&self, connections: u16) {
+        self.allowed.store(connections.max(1), Relaxed);
+        self.lock().full.allow(connections);
+        self.changed.notify_all();
+    }
+
+    /// Connections that fetch at most right now.
+    pub fn allowed(&self) -> u16 {
+        self.allowed.load(Relaxed)
+    }
+
+    /// Connections that the server bears which is asked right now.
+    pub fn room(&self) -> u16 {
+        let host = self.lock().flow.as_ref().map(|flow| Arc::clone(&flow.hosts[flow.mirror]));
+        host.map_or(self.most, |host| host.ceiling(Instant::now()).clamp(1, self.most))
+    }
+
+    /// How long connections have found the window full, and the writer nothing to write.
+    pub fn waited(&self) -> (Duration, Duration) {
+        let state = self.lock();
+        (state.full.total(), state.idle.total())
+    }
+
+    /// In pieces of how much is asked: two for each connection, as while one is written the next one comes.
+    fn piece(&self) -> u64 {
+        (self.window / (2 * u64::from(self.allowed())) / BLOCK * BLOCK).max(BLOCK)
+    }
+
+    // What flows ---------------------------------------------------------------------------------------
 
     /// The next file flows.
     pub fn begin(&self, flow: PipeFlow) {
@@ -219,7 +269,9 @@ impl PipeState {
         match flow.size {
             Some(size) if size == at => PipeFront::Ended { size, vouched: flow.vouched.clone() },
             _ => {
-                drop(self.changed.wait_timeout(state, NAP).expect("not poisoned"));
+                state.idle.begin();
+                let mut state = self.changed.wait_timeout(state, NAP).expect("not poisoned").0;
+                state.idle.end();
                 PipeFront::Waits
             }
         }
@@ -227,6 +279,7 @@ impl PipeState {
 
     /// So many more bytes are written.
     pub fn wrote(&self, bytes: u64) {
+        self.written.fetch_add(bytes, Relaxed);
         if let Some(flow) = &mut self.lock().flow {
             flow.written += bytes;
         }
@@ -235,18 +288,21 @@ impl PipeState {
 
     // The workers' side --------------------------------------------------------------------------------
 
-    /// The next piece whose host has room for it; `None` once all ends.
-    pub fn claim(&self, proven: &Proven) -> Option<PipeClaim> {
+    /// The next piece whose host has room for it; `None` once all ends, or who asks `may` not go on.
+    pub fn claim(&self, proven: &Proven, may: impl Fn() -> bool) -> Option<PipeClaim> {
         let mut state = self.lock();
         loop {
-            if self.stopped.load(Relaxed) {
+            if self.stopped.load(Relaxed) || !may() {
                 return None;
             }
             let number = state.number;
+            let mut full = false;
             if let Some(flow) = &mut state.flow {
                 let now = Instant::now();
                 let waits = flow.failed.is_some() || flow.not_before.is_some_and(|time| time > now);
-                let range = flow.candidate(self.window, self.piece).filter(|_| !waits);
+                let candidate = flow.candidate(self.piece()).filter(|_| !waits);
+                let range = candidate.clone().filter(|range| flow.reaches(range, self.window));
+                full = candidate.is_some() && range.is_none();
                 let host = &flow.hosts[flow.mirror];
                 if let Some(range) = range.filter(|_| host.enter(now, proven.has(host))) {
                     flow.take(&range);
@@ -256,8 +312,19 @@ impl PipeState {
                     return Some(PipeClaim { number, record, hosts, mirror, pin, range });
                 }
             }
-            state = self.changed.wait_timeout(state, NAP).expect("not poisoned").0;
+            state = if full {
+                self.wait_for_window(state)
+            } else {
+                self.changed.wait_timeout(state, NAP).expect("not poisoned").0
+            };
         }
+    }
+
+    fn wait_for_window<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
+        state.full.begin();
+        state = self.changed.wait_timeout(state, NAP).expect("not poisoned").0;
+        state.full.end();
+        state
     }
 
     /// A mirror has answered: whether its version fits what is known. `whole` if all comes through this one answer.
@@ -287,7 +354,7 @@ impl PipeState {
             match state.flow.as_ref().filter(|flow| is_it && flow.failed.is_none()) {
                 None => return false,
                 Some(flow) if at < flow.written + self.window => return true,
-                Some(_) => state = self.changed.wait_timeout(state, NAP).expect("not poisoned").0,
+                Some(_) => state = self.wait_for_window(state),
             }
         }
     }

@@ -2,10 +2,12 @@
 
 use std::io::Read;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
 
 use crate::host::proven::Proven;
@@ -34,11 +36,16 @@ impl<'s> PipeWorker<'s> {
         Self { state, remote: remotes.remote(), proven: Proven::default(), throttle }
     }
 
-    /// Works until the pipe ends.
-    pub fn work(&mut self) {
-        while let Some(claim) = self.state.claim(&self.proven) {
-            self.fetch(&claim);
-            claim.host().leave(self.proven.has(claim.host()));
+    /// Works until the pipe ends, while `gate` lets worker `index` pass.
+    pub fn work(&mut self, index: u16, gate: &Gate) {
+        while gate.pass(index) {
+            while let Some(claim) = self.state.claim(&self.proven, || gate.is_open(index)) {
+                self.fetch(&claim);
+                claim.host().leave(self.proven.has(claim.host()));
+            }
+            if self.state.stopped.load(Relaxed) {
+                return;
+            }
         }
     }
 
@@ -54,6 +61,7 @@ impl<'s> PipeWorker<'s> {
             }
         };
         let known = self.proven.answered(claim.host());
+        state.quickest.answered(asked_at.elapsed());
         let first_byte = known.then(|| (asked_at.elapsed(), claim.host().active()));
         // All comes although less was asked for, or nobody knows how much.
         let first = range.start == 0 && claim.pin.is_none();
@@ -134,6 +142,7 @@ impl<'s> PipeWorker<'s> {
                 Ok(0) => break,
                 Ok(n) => {
                     filled += n;
+                    self.state.brought.fetch_add(n as u64, Relaxed);
                     self.throttles().for_each(|throttle| throttle.take(n, &self.state.stopped));
                 }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use serde::{Deserialize, Serialize};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::manifest::Fingerprint;
-use tidegate_transfer::record_log::RecordLog;
+use tidegate_transfer::record_log::{RecordLog, Replay};
 use tidegate_transfer::sys::confined::Root;
 
 const MAGIC: &[u8; 8] = b"TGBEGN01";
@@ -53,11 +53,13 @@ impl UnfinishedUploads {
         let directory = state.make_dir(b"uploads").map_err(|error| Error::io("create", b"uploads", error))?;
         let name = data_encoding::HEXLOWER.encode(&blake3::hash(identity).as_bytes()[..16]);
         let mut count = 0;
-        let mut log = RecordLog::open(&directory, &name, MAGIC, |change| {
-            count += 1;
-            match change {
-                Change::Started { key, id, version } => drop(open.insert(key, (id, version))),
-                Change::Ended { key } => drop(open.remove(&key)),
+        let mut log = RecordLog::open(&directory, &name, MAGIC, |shown| {
+            count += usize::from(matches!(shown, Replay::Record(_)));
+            match shown {
+                Replay::Length(_) => {}
+                Replay::Record(Change::Started { key, id, version }) => drop(open.insert(key, (id, version))),
+                Replay::Record(Change::Ended { key }) => drop(open.remove(&key)),
+                Replay::Void => open.clear(),
             }
         })?;
         if count > 2 * open.len() + 100 {

@@ -9,7 +9,7 @@ use super::Deleted;
 use super::plan::Extraneous;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
-use crate::record_log::RecordLog;
+use crate::record_log::{RecordLog, Replay};
 use crate::store::backup::Backup;
 use crate::sys::confined::Root;
 use crate::sys::fs::{AtFlags, unlinkat};
@@ -55,7 +55,8 @@ impl Spill {
         let Self { work, log: _held, .. } = self;
         let (mut deleted, mut beyond) = (Deleted::default(), 0u64);
         let mut parent: Option<(Vec<u8>, Root)> = None;
-        let read = RecordLog::read(&work, FILE, MAGIC, |extraneous: Extraneous| {
+        let read = RecordLog::read(&work, FILE, MAGIC, |shown| {
+            let Replay::Record(extraneous) = shown else { return };
             if most.is_some_and(|most| deleted.entries >= most) {
                 beyond += 1;
                 return;

@@ -164,8 +164,6 @@ struct Pending {
     untold: usize,
     /// Bytes of all their names.
     names: usize,
-    /// Whether the lister waits until there is room for more of them.
-    lister_waits: bool,
     listed: bool,
     finish_sent: bool,
     finished: bool,
@@ -444,10 +442,9 @@ impl SenderState {
         files
     }
 
-    /// Has the lister go on, if it waits for room and there is some.
+    /// Has the lister go on, if there is room.
     fn call_lister(&self, pending: &Pending) {
-        // Waking somebody is a call of the system, whether anybody sleeps or not.
-        if pending.lister_waits && pending.has_room() {
+        if pending.has_room() {
             self.room.notify_all();
         }
     }

@@ -151,8 +151,15 @@ impl<T> WorkQueue<T> {
 
     /// Queues pieces behind the others.
     pub fn push(&self, pieces: impl IntoIterator<Item = Piece<T>>) {
-        self.lock().pieces.extend(pieces);
-        self.changed.notify_all();
+        let mut state = self.lock();
+        let before = state.pieces.len();
+        state.pieces.extend(pieces);
+        let more = state.pieces.len() > before;
+        drop(state);
+        // Most verdicts on files that are there bring none, and idle workers sleep on.
+        if more {
+            self.changed.notify_all();
+        }
     }
 
     /// Queues what must be sent again, before everything else.

@@ -44,9 +44,18 @@ pub struct FileSink {
     base_path: Vec<u8>,
     work: Option<WorkDir>,
     new_name: Option<RelPath>,
-    directories: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
-    renamed_into: Mutex<HashMap<Vec<u8>, Arc<Root>>>,
+    directories: Mutex<Directories>,
     backup: OnceLock<Arc<Backup>>,
+}
+
+/// Directories beneath the destination that are kept open.
+#[derive(Debug, Default)]
+struct Directories {
+    looked_up: HashMap<Vec<u8>, Arc<Root>>,
+    /// Files were renamed into these, so each stays the one of its path until that is known to be durable.
+    renamed_into: HashMap<Vec<u8>, Arc<Root>>,
+    /// The last that was asked for: neighbours follow each other.
+    last: Option<(Vec<u8>, Arc<Root>)>,
 }
 
 /// What the work directory of transfer `id` is called after. Who may write one name in a directory shares the
@@ -139,15 +148,7 @@ impl FileSink {
                 Some(WorkDir::make(base, &id).map_err(|error| unusable(&shown, error))?)
             }
         };
-        Ok(Self {
-            base,
-            base_path,
-            work,
-            new_name,
-            directories: Mutex::default(),
-            renamed_into: Mutex::default(),
-            backup: OnceLock::new(),
-        })
+        Ok(Self { base, base_path, work, new_name, directories: Mutex::default(), backup: OnceLock::new() })
     }
 
     /// From now on what is replaced is kept there.
@@ -171,7 +172,9 @@ impl FileSink {
         let failed = |error| Error::io("give its name to", place.as_bytes(), error);
         let directory = self.directory(parent).map_err(failed)?;
         self.put_in_place(from, place, &directory)?;
-        self.renamed_into.lock().expect("not poisoned").insert(parent.to_vec(), directory);
+        let mut open = self.directories.lock().expect("not poisoned");
+        open.last = None;
+        open.renamed_into.insert(parent.to_vec(), directory);
         Ok(())
     }
 
@@ -200,17 +203,23 @@ impl FileSink {
     }
 
     fn directory(&self, path: &[u8]) -> Result<Arc<Root>, Errno> {
-        // One that files were renamed into stays the one until that is known to be durable.
-        let renamed_into = self.renamed_into.lock().expect("not poisoned").get(path).cloned();
         let mut open = self.directories.lock().expect("not poisoned");
-        if let Some(directory) = renamed_into.as_ref().or_else(|| open.get(path)) {
+        if let Some((_, directory)) = open.last.as_ref().filter(|(last, _)| last == path) {
             return Ok(Arc::clone(directory));
         }
-        let directory = Arc::new(self.base()?.dir(path)?);
-        if open.len() >= OPEN_DIRECTORIES {
-            open.clear();
-        }
-        open.insert(path.to_vec(), Arc::clone(&directory));
+        let known = open.renamed_into.get(path).or_else(|| open.looked_up.get(path)).cloned();
+        let directory = match known {
+            Some(directory) => directory,
+            None => {
+                let directory = Arc::new(self.base()?.dir(path)?);
+                if open.looked_up.len() >= OPEN_DIRECTORIES {
+                    open.looked_up.clear();
+                }
+                open.looked_up.insert(path.to_vec(), Arc::clone(&directory));
+                directory
+            }
+        };
+        open.last = Some((path.to_vec(), Arc::clone(&directory)));
         Ok(directory)
     }
 
@@ -377,8 +386,7 @@ impl Sink for FileSink {
 
     fn sync_names(&self) -> Vec<(Vec<u8>, Error)> {
         // Looked up anew from now on: others may move directories at any time.
-        self.directories.lock().expect("not poisoned").clear();
-        let directories = std::mem::take(&mut *self.renamed_into.lock().expect("not poisoned"));
+        let directories = std::mem::take(&mut *self.directories.lock().expect("not poisoned")).renamed_into;
         let mut failed = Vec::new();
         for (path, directory) in directories {
             match fs::fsync(&*directory) {

@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::path::{RelPath, WORK_DIR};
 use crate::quota::{Held, Quota};
-use crate::record_log::RecordLog;
+use crate::record_log::{RecordLog, Replay};
 use crate::spec::TransferId;
 use crate::store::SinkFile;
 use crate::store::part_file::PartFile;
@@ -105,9 +105,15 @@ impl SplitPart {
         let mut left = HashMap::new();
         for name in self.work.names().map_err(|error| Error::io("list", self.place.as_bytes(), error))? {
             if name.starts_with(JOURNAL) {
-                RecordLog::read(self.work.dir(), &name, MAGIC, |record: Record| {
-                    left.extend(record.into_iter().filter(|(segment, _)| wanted(*segment)));
+                let mut told = HashMap::new();
+                RecordLog::read(self.work.dir(), &name, MAGIC, |shown: Replay<Record>| match shown {
+                    Replay::Length(_) => {}
+                    Replay::Record(record) => {
+                        told.extend(record.into_iter().filter(|(segment, _)| wanted(*segment)));
+                    }
+                    Replay::Void => told.clear(),
                 })?;
+                left.extend(told);
             }
         }
         Ok(left)

@@ -11,7 +11,7 @@ pub type FileIdentity = [u8; 16];
 
 /// What `stat` belongs to.
 pub fn identity(stat: &Stat) -> FileIdentity {
-    hash(&[stat.st_dev, stat.st_ino], boot())
+    hash(&[&stat.st_dev.to_le_bytes(), &stat.st_ino.to_le_bytes(), boot()].concat())
 }
 
 /// What tells this version of a file from others: its number in its file system, its size and its times. Hosts give one file
@@ -25,7 +25,7 @@ pub fn fingerprint(stat: &Stat) -> FileIdentity {
         stat.st_ctime as u64,
         stat.st_ctime_nsec,
     ];
-    hash(&numbers, b"")
+    hash(numbers.map(u64::to_le_bytes).as_flattened())
 }
 
 /// The directory `dir` and all that contain it, as far as they may be looked at; innermost first.
@@ -43,12 +43,8 @@ pub fn with_ancestors(dir: &impl AsFd) -> Vec<FileIdentity> {
     found
 }
 
-fn hash(numbers: &[u64], salt: &[u8]) -> FileIdentity {
-    let mut hasher = blake3::Hasher::new();
-    for number in numbers {
-        hasher.update(&number.to_le_bytes());
-    }
-    *hasher.update(salt).finalize().as_bytes().first_chunk().expect("sixteen bytes")
+fn hash(words: &[u8]) -> FileIdentity {
+    *blake3::hash(words).as_bytes().first_chunk().expect("sixteen bytes")
 }
 
 /// Names this run of this host; where the kernel does not, this process, which then knows only its own.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_contract::text::count;
-use tidegate_control::{BitRate, ByteCount};
+use tidegate_control::{BitRate, ByteCount, Optimizer};
 use tidegate_fetch::get::DownloadSettings;
 use tidegate_fetch::pipe::{PipeEnd, PipeProgress, PipeSettings, pipe};
 use tidegate_fetch::record::{Named, Names, Record};
@@ -16,9 +16,6 @@ use tidegate_fetch::remote::Remotes;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 
 use crate::terminal;
-
-/// Connections that fetch ahead of the reader, unless a number was asked for: as many as a download begins with.
-const CONNECTIONS: u16 = 4;
 
 /// What a shell says of a program whose reader has gone: 128 and the number of SIGPIPE.
 const READER_LEFT: u8 = 141;
@@ -32,12 +29,13 @@ pub fn run(
     names: Names,
     remotes: &Arc<dyn Remotes>,
     settings: DownloadSettings,
-    connections: Option<u16>,
+    rule: Box<dyn Optimizer>,
     quiet: bool,
 ) -> Result<ExitCode> {
     let records = all(names)?;
     let settings = PipeSettings {
-        connections: connections.unwrap_or(CONNECTIONS),
+        connections: settings.max_workers,
+        pace: settings.pace,
         window: settings.staging,
         ceilings: settings.ceilings,
         held: settings.held,
@@ -61,7 +59,7 @@ pub fn run(
     let failed =
         |error: io::Error| Error::new(ErrorKind::Io, format!("cannot write to standard output: {error}"));
     let mut out = File::from(io::stdout().as_fd().try_clone_to_owned().map_err(failed)?);
-    let end = pipe(records, remotes, settings, &mut out, &mut show);
+    let end = pipe(records, remotes, settings, rule, &mut out, &mut show);
     terminal::clear();
     match end? {
         PipeEnd::ReaderLeft(_) => Ok(ExitCode::from(READER_LEFT)),
@@ -94,5 +92,6 @@ fn all(names: Names) -> Result<Vec<Record>> {
 fn line(at: &PipeProgress<'_>, elapsed: Duration) -> String {
     let of = at.bytes.map_or_else(String::new, |bytes| format!(" of {}", ByteCount(bytes)));
     let rate = BitRate::over(ByteCount(at.total), elapsed);
-    format!("{}  {}{of}  {rate}", at.path, ByteCount(at.done))
+    let connections = count(at.connections, "connection");
+    format!("{}  {}{of}  {rate}  {connections}", at.path, ByteCount(at.done))
 }

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::hashed::ByItself;
 use crate::manifest::{Entry, Kind};
 use crate::path::{RelPath, split};
 use crate::quota::{Held, Quota};
@@ -111,7 +112,7 @@ fn lies_beneath(path: &[u8], name: &[u8]) -> bool {
 pub struct Offered {
     /// Keyed at random, so that no sender can choose two names that look like one.
     hasher: RandomState,
-    seen: HashSet<u64>,
+    seen: HashSet<u64, ByItself>,
     most: usize,
     /// Memory that they take.
     held: Held,
@@ -121,7 +122,7 @@ impl Offered {
     /// None yet; they are remembered as long as `metadata` have room.
     pub fn new(metadata: &Arc<Quota>) -> Self {
         let held = metadata.take(0).expect("nothing is always left");
-        Self { hasher: RandomState::new(), seen: HashSet::new(), most: MAX_NAMES, held }
+        Self { hasher: RandomState::new(), seen: HashSet::default(), most: MAX_NAMES, held }
     }
 
     /// Takes `place` for a file or a link; an error if another one of this run has it. `open` are the places of
@@ -139,10 +140,13 @@ impl Offered {
     /// Whether `place` is offered for the first time, as far as that is remembered.
     pub fn is_new(&mut self, place: &RelPath, open: impl FnOnce() -> Vec<RelPath>) -> bool {
         let name = self.hasher.hash_one(place.as_bytes());
+        let full = self.seen.len() == self.seen.capacity();
+        if !full && self.seen.len() < self.most {
+            return self.seen.insert(name);
+        }
         if self.seen.contains(&name) {
             return false;
         }
-        let full = self.seen.len() == self.seen.capacity();
         if self.seen.len() >= self.most || (full && !self.held.resize((2 * self.seen.len() + 8) * NAME)) {
             self.seen = open().iter().map(|place| self.hasher.hash_one(place.as_bytes())).collect();
         }

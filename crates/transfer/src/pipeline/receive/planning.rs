@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::preparing::Intent;
 use super::{Compared, ReceiverState};
+use crate::catalogue::Verified;
 use crate::error::{Error, Result};
 use crate::manifest::{Entry, FileId, Kind};
 use crate::offer::{OFFER_ENTRIES, Verdict};
@@ -82,11 +83,12 @@ impl ReceiverState {
         let compared = |id: &FileId| self.compared.lock().expect("not poisoned").remove(id);
         match intent {
             Intent::Offer(first, entries) => {
-                for (id, entry) in (first..).zip(entries) {
+                let known = self.known(&entries);
+                for ((id, entry), known) in (first..).zip(entries).zip(known) {
                     if let Kind::File { size, .. } = entry.kind {
                         self.path.ledger.listed(size);
                     }
-                    match self.look(id, &entry).unwrap_or_else(|error| self.cannot(&entry, error)) {
+                    match self.look(id, &entry, known).unwrap_or_else(|error| self.cannot(&entry, error)) {
                         Looked::Decided(verdict) => put(id, entry, verdict)?,
                         Looked::Asks(verdict) => {
                             let asked = Message::Verdicts { first: id, verdicts: vec![verdict] };
@@ -135,7 +137,7 @@ impl ReceiverState {
     }
 
     /// What a run would do about an entry, decided as it does.
-    fn look(&self, id: FileId, entry: &Entry) -> Result<Looked> {
+    fn look(&self, id: FileId, entry: &Entry, known: Option<Verified>) -> Result<Looked> {
         let would = |change| Ok(Looked::Decided(Verdict::Would(change)));
         if self.leaves_out(entry)? {
             return Ok(Looked::Decided(Verdict::Leave));
@@ -158,7 +160,7 @@ impl ReceiverState {
             self.compare(id, entry, None)?;
             return Ok(Looked::Asks(Verdict::Exists(digest)));
         }
-        let (hash, recorded) = self.recorded(entry, mtime);
+        let (hash, recorded) = self.recorded(entry, mtime, known);
         if mtime == entry.mtime && recorded {
             self.path.ledger.skipped(entry.size());
             return would(PlannedChange::of(differs, false));

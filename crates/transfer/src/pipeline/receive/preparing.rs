@@ -86,8 +86,9 @@ impl ReceiverState {
                         }
                     };
                     let end = first + entries.len() as FileId;
-                    for (id, entry) in (first..).zip(entries) {
-                        match self.verdict(id, &entry, &mut whole) {
+                    let known = self.known(&entries);
+                    for ((id, entry), known) in (first..).zip(entries).zip(known) {
+                        match self.verdict(id, &entry, known, &mut whole) {
                             Some(verdict) => verdicts.push(verdict),
                             // Its verdict comes by itself, and those behind it do not wait for that.
                             None => tell(id, &mut verdicts),
@@ -140,11 +141,17 @@ impl ReceiverState {
     }
 
     /// What the sender is told of an entry; `None` if that needs a longer look.
-    fn verdict(&self, id: FileId, entry: &Entry, whole: &mut Vec<Arc<Incoming>>) -> Option<Verdict> {
+    fn verdict(
+        &self,
+        id: FileId,
+        entry: &Entry,
+        known: Option<Verified>,
+        whole: &mut Vec<Arc<Incoming>>,
+    ) -> Option<Verdict> {
         if let Kind::File { size, .. } = entry.kind {
             self.path.ledger.listed(size);
         }
-        self.try_verdict(id, entry, whole).unwrap_or_else(|error| {
+        self.try_verdict(id, entry, known, whole).unwrap_or_else(|error| {
             if !self.path.is_stopped() {
                 let is_file = matches!(entry.kind, Kind::File { .. });
                 self.path.ledger.failed(entry.path.as_bytes(), error.clone(), is_file);
@@ -157,6 +164,7 @@ impl ReceiverState {
         &self,
         id: FileId,
         entry: &Entry,
+        known: Option<Verified>,
         whole: &mut Vec<Arc<Incoming>>,
     ) -> Result<Option<Verdict>> {
         if self.leaves_out(entry)? {
@@ -189,7 +197,7 @@ impl ReceiverState {
                 self.compare(id, entry, None)?;
                 return Ok(Some(Verdict::Exists(digest)));
             }
-            let (hash, recorded) = self.recorded(entry, mtime);
+            let (hash, recorded) = self.recorded(entry, mtime, known);
             // Complete in an earlier run that ended before it could say so.
             let renamed =
                 left.as_ref().is_some_and(|left| left.root.is_some()) && !self.path.sink.has_part(entry);
@@ -236,12 +244,23 @@ impl ReceiverState {
         Ok(Some(Verdict::Want { have: Vec::new() }))
     }
 
-    /// The hash of what bears the entry's name, if it was recorded and nobody has touched it since it got `mtime`, and
+    /// What is remembered of what bears the entries' names.
+    pub(super) fn known(&self, entries: &[Entry]) -> Vec<Option<Verified>> {
+        let places = entries.iter().map(|entry| self.path.sink.place(entry).as_bytes());
+        match &self.catalogue {
+            Some(catalogue) => catalogue.lock().expect("not poisoned").get_all(places),
+            None => vec![None; entries.len()],
+        }
+    }
+
+    /// The hash of what bears the entry's name, if it is `known` and nobody has touched it since it got `mtime`, and
     /// whether it was verified at all, as is asked for.
-    pub(super) fn recorded(&self, entry: &Entry, mtime: Timestamp) -> (Option<Digest>, bool) {
-        let place = self.path.sink.place(entry);
-        let known =
-            self.catalogue.as_ref().and_then(|c| c.lock().expect("not poisoned").get(place.as_bytes()));
+    pub(super) fn recorded(
+        &self,
+        entry: &Entry,
+        mtime: Timestamp,
+        known: Option<Verified>,
+    ) -> (Option<Digest>, bool) {
         let known = known.filter(|known| known.size == entry.size() && known.mtime == mtime);
         let hash = known.map(|known| known.root).filter(|root| *root != [0; 32]);
         (hash, hash.is_some() || (known.is_some() && self.terms.verify == Verify::Block))

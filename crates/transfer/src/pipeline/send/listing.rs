@@ -68,10 +68,8 @@ impl SenderState {
     fn offer(&self, next: &mut FileId, batch: &mut Vec<Listed>) -> bool {
         let mut pending = self.pending.lock().expect("not poisoned");
         while !pending.has_room() && !self.stopped.load(Relaxed) {
-            pending.lister_waits = true;
             pending = self.room.wait(pending).expect("not poisoned");
         }
-        pending.lister_waits = false;
         if self.stopped.load(Relaxed) {
             return false;
         }

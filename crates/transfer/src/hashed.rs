@@ -1,0 +1,27 @@
+//! Tables whose keys are hashes already, and so need no hashing of their own.
+
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// Has a key that is a hash stand for itself.
+pub(crate) type ByItself = BuildHasherDefault<FirstWord>;
+
+/// The first eight bytes of a key, or a key of eight bytes.
+#[derive(Debug, Default)]
+pub(crate) struct FirstWord(u64);
+
+impl Hasher for FirstWord {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = word;
+    }
+
+    /// The length that arrays are told with is one for all.
+    fn write_usize(&mut self, _: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
