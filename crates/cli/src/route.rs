@@ -46,6 +46,7 @@ impl RouteArgs {
             deletion: None,
             moving: false,
             fence: None,
+            split: None,
             pace,
             run: random_run(),
             stall: STALL,

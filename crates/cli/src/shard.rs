@@ -1,6 +1,8 @@
 //! One copy of many that hosts share: the names of some shards, from one source, under a lease.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,9 +10,12 @@ use std::time::Duration;
 
 use clap::Parser;
 use tidegate_control::Epoch;
+use tidegate_service::fleet::{Extent, ShardContent};
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::fence::Fence;
 use tidegate_transfer::selection::Selection;
+use tidegate_transfer::spec::RunId;
+use tidegate_transfer::split::{Split, SplitTask};
 use tidegate_transfer::terms::{Compare, Terms};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::Setup;
@@ -49,8 +54,10 @@ pub struct Shards<'a> {
     pub source: &'a str,
     /// The destination, as typed.
     pub destination: &'a str,
-    /// The names relative to the source; none of a source that is one file.
-    pub names: Vec<Vec<u8>>,
+    /// What is theirs of it.
+    pub content: &'a [(u64, ShardContent)],
+    /// Names the run, for files that several hosts move.
+    pub run: RunId,
     /// The lease.
     pub fence: Fence,
     /// Stops it.
@@ -157,11 +164,14 @@ impl CopyOptions {
 
     /// Copies shards, and shows each epoch.
     pub fn copy_shards(&self, shards: Shards<'_>, show: impl FnMut(&Epoch)) -> anyhow::Result<Ended> {
-        let Shards { source, destination, names, fence, interrupt } = shards;
+        let Shards { source, destination, content, run, fence, interrupt } = shards;
+        let names: BTreeSet<&[u8]> = content.iter().flat_map(|(_, content)| content.names()).collect();
+        let split = split(content, run, placed_beneath(source).as_bytes());
         let (ends, work) = self.work((source, destination), self.terms(), interrupt, |setup| {
             setup.selection.listed = !names.is_empty();
-            setup.selection.names = names;
+            setup.selection.names = names.into_iter().map(<[u8]>::to_vec).collect();
             setup.fence = Some(fence);
+            setup.split = split;
         })?;
         self.run(&ends, work, show)
     }
@@ -176,6 +186,30 @@ impl CopyOptions {
     }
 }
 
+/// What shards of one source have to do of files that others move, too; `prefix` is what its names begin with.
+fn split(shards: &[(u64, ShardContent)], run: RunId, prefix: &[u8]) -> Option<Split> {
+    let mut ranges: BTreeMap<Vec<u8>, Vec<Range<u64>>> = BTreeMap::new();
+    let mut completed = Vec::new();
+    for (_, content) in shards {
+        let path = match content.names().next() {
+            None => prefix.to_vec(),
+            Some(name) if prefix.is_empty() => name.to_vec(),
+            Some(name) => [prefix, b"/", name].concat(),
+        };
+        match &content.extent {
+            Extent::Whole => {}
+            Extent::Range(range) => ranges.entry(path).or_default().push(range.clone()),
+            Extent::Completion => completed.push((path, SplitTask::Completion)),
+        }
+    }
+    let in_order = |(path, mut ranges): (Vec<u8>, Vec<Range<u64>>)| {
+        ranges.sort_unstable_by_key(|range| range.start);
+        (path, SplitTask::Ranges(ranges))
+    };
+    let files: Vec<_> = ranges.into_iter().map(in_order).chain(completed).collect();
+    (!files.is_empty()).then_some(Split { run, files })
+}
+
 /// What names of a source begin with at the destination: its own, unless its content is meant.
 pub fn placed_beneath(source: &str) -> &str {
     if source.ends_with('/') { "" } else { source.rsplit(['/', ':']).next().unwrap_or(source) }
@@ -184,4 +218,30 @@ pub fn placed_beneath(source: &str) -> &str {
 /// The name of a kind of failure, as it is said to a service.
 pub fn kind_name(kind: ErrorKind) -> String {
     serde_json::to_value(kind).ok().and_then(|kind| kind.as_str().map(str::to_owned)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_of_one_file_are_one_task_by_its_path_at_the_destination() {
+        let shard =
+            |name: &[u8], extent| (1, ShardContent { names: name.to_vec(), extent, ..Default::default() });
+        let range = |start: u64| Extent::Range(start << 22..(start + 1) << 22);
+        let shards = [
+            shard(b"d/a\0", range(3)),
+            shard(b"b\0c\0", Extent::Whole),
+            shard(b"d/a\0", range(1)),
+            shard(b"e\0", Extent::Completion),
+        ];
+        let paths = |prefix: &[u8]| split(&shards, [1; 16], prefix).expect("split").files;
+        let ranges = SplitTask::Ranges(vec![1 << 22..2 << 22, 3 << 22..4 << 22]);
+        assert_eq!(paths(b""), [(b"d/a".to_vec(), ranges.clone()), (b"e".to_vec(), SplitTask::Completion)]);
+        assert_eq!(paths(b"src")[0], (b"src/d/a".to_vec(), ranges));
+        assert_eq!(split(&shards[1..2], [1; 16], b""), None);
+        let alone = split(&[shard(b"", range(0))], [1; 16], b"file").expect("split");
+        assert_eq!((alone.run, &alone.files[0].0[..]), ([1; 16], &b"file"[..]));
+        alone.check().expect("in order");
+    }
 }

@@ -196,6 +196,8 @@ impl Database {
             AnyPoolOptions::new()
                 .max_connections(connections)
                 .acquire_timeout(durability.patience())
+                // Who waits in turn on a busy machine is not in trouble; who is about to wait in vain is.
+                .acquire_slow_threshold(durability.patience() / 2)
                 // A file is not lost as a server is.
                 .test_before_acquire(backend == Backend::Postgres)
                 .after_connect(move |connection, _| {

@@ -12,6 +12,7 @@ mod packing;
 mod pool;
 
 mod claim;
+mod cut;
 mod finish;
 mod list;
 mod standing;
@@ -23,7 +24,7 @@ pub use claim::{Claimed, Claimer, Renewal, Seen, ShardLease, TERM};
 pub use finish::{Ending, Report};
 use grants::Grants;
 pub use leave::Leave;
-pub use packing::{Packer, ShardContent};
+pub use packing::{Extent, Packer, ShardContent};
 pub use pool::PoolEndpoint;
 pub use standing::{HostStanding, MoverStanding, Standing};
 
@@ -43,7 +44,11 @@ use crate::database::{Backend, Database, DatabaseError, Durability};
 use crate::job::JobId;
 
 /// What made the tables, version by version; an older one is never edited.
-const SCHEMA: &[&str] = &[include_str!("fleet/schema-1.sql"), include_str!("fleet/schema-2.sql")];
+const SCHEMA: &[&str] = &[
+    include_str!("fleet/schema-1.sql"),
+    include_str!("fleet/schema-2.sql"),
+    include_str!("fleet/schema-3.sql"),
+];
 
 /// Its name in the state directory, where it is not shared.
 const FILE: &str = "fleet.sqlite3";

@@ -92,6 +92,7 @@ async fn movers_are_told_of_by_host_and_endpoint() {
         let seen = json!({"lease": lease["lease"], "streams": 3, "throughput_bps": bps, "bytes": 1000});
         assert_eq!(service.post_as(&token, "/api/v1/mover/renew", &seen).await.status, 200);
     }
+    assert_eq!(service.get("/api/v1/jobs/1").await["actions"], json!(["cancel"]), "it is not held up");
     let standing = service.get("/api/v1/spreads/1").await;
     let rows: Vec<_> = standing["movers"].as_array().expect("movers").iter().collect();
     let row = |at: usize| [&rows[at]["name"], &rows[at]["host"], &rows[at]["endpoint"]];

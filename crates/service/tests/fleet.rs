@@ -1,9 +1,11 @@
 //! Leases of shards: a seed drives movers that claim, copy, commit, stop, go on and die, and a service that restarts.
-//! No shard is lost, none is done twice, and nothing unverified is under a final name.
+//! No shard is lost, none is done twice, and nothing unverified is under a final name. Large files are cut into ranges, which
+//! movers write into one unfinished file.
 
 mod common;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,8 +14,8 @@ use common::postgres::Postgres;
 use tempfile::TempDir;
 use tidegate_control::Rng;
 use tidegate_service::fleet::{
-    Claimed, Claimer, Ending, Fleet, FleetError, Leave, MAX_TRIES, MoverToken, Packer, PoolEndpoint, Report,
-    Seen, ShardContent, ShardLease, TERM,
+    Claimed, Claimer, Ending, Extent, Fleet, FleetError, Leave, MAX_TRIES, MoverToken, Packer, PoolEndpoint,
+    Report, Seen, ShardContent, ShardLease, TERM,
 };
 use tidegate_service::job::JobId;
 
@@ -44,6 +46,9 @@ impl Tables {
         Fleet::open_at(&self.url).await.expect("opened").driven(Arc::clone(clock), seed)
     }
 }
+
+/// How much of a range is made durable, and recorded, at a time.
+const RECORDED: u64 = 32 << 20;
 
 /// What a mover holds.
 struct Holding {
@@ -84,6 +89,9 @@ struct World<'t> {
     named: usize,
     /// Unfinished files: who writes the one of that name and lease, and whether it was verified.
     parts: HashMap<(Vec<u8>, u64), (String, bool)>,
+    /// Large files, and what of them is durable in the unfinished file that movers share, with who wrote it.
+    large: HashMap<Vec<u8>, u64>,
+    recorded: HashMap<Vec<u8>, Vec<(Range<u64>, String)>>,
     /// What lies under final names: the lease whose unfinished file it was.
     finals: BTreeMap<Vec<u8>, u64>,
     /// The last lease of each shard, and those that are done.
@@ -185,6 +193,29 @@ impl World<'_> {
                 return true;
             }
             let writer = self.movers[at].name.clone();
+            match extent(&holding.lease, shard) {
+                Extent::Range(range) => {
+                    // Others may have the range by now, and write it.
+                    if holding.leave.left(self.now()).is_none() {
+                        holding.left.push((shard, name));
+                        return self.renew(holding).await;
+                    }
+                    assert_eq!(self.owner[&shard], token, "seed {}: range {shard} is another's", self.seed);
+                    let recorded = self.recorded.entry(name.clone()).or_default();
+                    let end = (recorded_from(recorded, range.start) + RECORDED).min(range.end);
+                    recorded.push((range.start..end, writer));
+                    if end < range.end {
+                        holding.left.push((shard, name));
+                    }
+                    return true;
+                }
+                Extent::Completion => {
+                    let size = self.large[&name];
+                    let recorded = recorded_from(&self.recorded[&name], 0);
+                    assert!(recorded >= size, "seed {}: {recorded} of {size} bytes are there", self.seed);
+                }
+                Extent::Whole => {}
+            }
             let part = self.parts.entry((name.clone(), token)).or_insert_with(|| (writer.clone(), false));
             assert_eq!(part.0, writer, "seed {}: two movers write {name:?}", self.seed);
             part.1 = true;
@@ -233,6 +264,9 @@ impl World<'_> {
                 }
                 for (shard, content) in &holding.lease.shards {
                     let failed = |name: &[u8]| holding.failed.iter().any(|(_, bad)| bad == name);
+                    if let Extent::Range(_) = content.extent {
+                        continue;
+                    }
                     for name in content.names().filter(|name| !failed(name)) {
                         assert!(self.finals.contains_key(name), "seed {}: shard {shard}", self.seed);
                     }
@@ -248,8 +282,8 @@ impl World<'_> {
         }
     }
 
-    /// Drives it to its end.
-    async fn run(mut self) -> Fleet {
+    /// Drives it to its end; answers with how many files several movers have moved, too.
+    async fn run(mut self) -> (Fleet, usize) {
         for step in 0.. {
             assert!(step < 20_000, "seed {}: it does not end", self.seed);
             self.pass(4000);
@@ -282,12 +316,30 @@ impl World<'_> {
             let there = self.finals.contains_key(name);
             assert!(there || failed.contains(name), "seed {}: {name:?} is lost", self.seed);
         }
-        self.fleet
+        let writers =
+            |of: &Vec<(Range<u64>, String)>| of.iter().map(|(_, by)| by).collect::<HashSet<_>>().len();
+        let shared = self.recorded.values().filter(|of| writers(of) > 1).count();
+        (self.fleet, shared)
     }
 }
 
+/// What a shard of a lease is of its file.
+fn extent(lease: &ShardLease, shard: u64) -> Extent {
+    let of = |(id, content): &(u64, ShardContent)| (*id == shard).then(|| content.extent.clone());
+    lease.shards.iter().find_map(of).expect("of the lease")
+}
+
+/// How far what is recorded reaches without a gap from `start` on.
+fn recorded_from(recorded: &[(Range<u64>, String)], start: u64) -> u64 {
+    let mut end = start;
+    while let Some((range, _)) = recorded.iter().find(|(range, _)| range.start <= end && range.end > end) {
+        end = range.end;
+    }
+    end
+}
+
 /// Plays the game of `seed` in tables that `fleet` has open, or their successor.
-async fn play(tables: &Tables, fleet: Fleet, seed: u64) -> Fleet {
+async fn play(tables: &Tables, fleet: Fleet, seed: u64) -> (Fleet, usize) {
     let mut rng = Rng::new(seed);
     let clock = Arc::new(AtomicI64::new(1_000_000));
     let fleet = fleet.driven(Arc::clone(&clock), seed);
@@ -295,8 +347,19 @@ async fn play(tables: &Tables, fleet: Fleet, seed: u64) -> Fleet {
     fleet.begin(job, &token, "{}").await.expect("begun");
     let shards = rng.integer(1, 6);
     let (mut unlisted, mut files, mut bad) = (Vec::new(), HashSet::new(), HashSet::new());
+    let mut large = HashMap::new();
     for shard in 0..shards {
         let mut packer = Packer::new(0);
+        if rng.integer(0, 4) == 0 {
+            let (name, size) = (format!("{shard}/large").into_bytes(), (64 << 20) + (rng.next_u64() >> 35));
+            assert_eq!(packer.add(&name, size), None);
+            unlisted.extend(packer.finish());
+            if rng.integer(0, 9) == 0 {
+                bad.insert(name.clone());
+            }
+            files.insert(name.clone());
+            large.insert(name, size);
+        }
         for file in 0..rng.integer(1, 4) {
             let name = format!("{shard}/{file}").into_bytes();
             assert_eq!(packer.add(&name, rng.next_u64() >> 40), None);
@@ -324,6 +387,8 @@ async fn play(tables: &Tables, fleet: Fleet, seed: u64) -> Fleet {
         movers,
         named: 0,
         parts: HashMap::new(),
+        large,
+        recorded: HashMap::new(),
         finals: BTreeMap::new(),
         owner: HashMap::new(),
         done: HashSet::new(),
@@ -337,9 +402,12 @@ async fn whatever_becomes_of_movers_every_shard_is_done_once() {
     let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { 20_000 } else { 250 };
     let tables = Tables::file();
     let mut fleet = tables.open(&Arc::default(), 0).await;
+    let mut shared = 0;
     for seed in 0..seeds {
-        fleet = play(&tables, fleet, seed).await;
+        let played = play(&tables, fleet, seed).await;
+        (fleet, shared) = (played.0, shared + played.1);
     }
+    assert!(shared as u64 > seeds / 10, "{shared} files were moved by several");
 }
 
 #[tokio::test]
@@ -351,7 +419,7 @@ async fn the_same_in_a_database_that_services_share() {
     let tables = Tables { url: server.fresh(), _directory: None };
     let mut fleet = tables.open(&Arc::default(), 0).await;
     for seed in 0..20 {
-        fleet = play(&tables, fleet, seed).await;
+        fleet = play(&tables, fleet, seed).await.0;
     }
 }
 
@@ -361,7 +429,8 @@ async fn what_fails_everywhere_is_set_aside_and_the_rest_is_done() {
     let clock = Arc::new(AtomicI64::new(1_000_000));
     let (fleet, token) = (tables.open(&clock, 1).await, MoverToken::random());
     fleet.begin(job(1), &token, "{}").await.expect("begun");
-    let shard = |names: &[u8]| ShardContent { source: 0, files: 2, bytes: 10, names: names.to_vec() };
+    let shard =
+        |names: &[u8]| ShardContent { files: 2, bytes: 10, names: names.to_vec(), ..Default::default() };
     fleet.list(job(1), &[shard(b"a\0b\0"), shard(b"c\0d\0")], true).await.expect("taken");
     let mut tries = 0;
     let lease = loop {
@@ -389,6 +458,100 @@ async fn what_fails_everywhere_is_set_aside_and_the_rest_is_done() {
 }
 
 #[tokio::test]
+async fn a_large_file_is_moved_by_many_and_fails_once() {
+    let tables = Tables::file();
+    let clock = Arc::new(AtomicI64::new(1_000_000));
+    let (fleet, token) = (tables.open(&clock, 1).await, MoverToken::random());
+    fleet.begin(job(1), &token, "{}").await.expect("begun");
+    let size = (1 << 30) + 12_345;
+    let file = ShardContent { files: 1, bytes: size, names: b"large\0".to_vec(), ..Default::default() };
+    let range = ShardContent { extent: Extent::Range(0..9), ..file.clone() };
+    assert!(
+        matches!(fleet.list(job(1), &[range], false).await, Err(FleetError::Refused(_))),
+        "only files are listed"
+    );
+    fleet.list(job(1), &[file], true).await.expect("taken");
+    let claim = async |mover: &str| match fleet.claim(&token, Claimer::named(mover)).await.expect("answered")
+    {
+        Claimed::Lease(lease) => Some(*lease),
+        Claimed::Wait => None,
+        Claimed::Drained => panic!("drained"),
+    };
+    let finish = async |lease: &ShardLease, why: Option<&str>| {
+        let failed = |why: &str| (b"large".to_vec(), why.to_owned(), "no".to_owned());
+        let ending = |(id, _): &(u64, ShardContent)| Ending {
+            shard: *id,
+            kept: false,
+            failed: why.map(failed).into_iter().collect(),
+        };
+        let report = Report { shards: lease.shards.iter().map(ending).collect() };
+        fleet.finish(&token, lease.token, &report).await.expect("taken");
+    };
+    // Four at a time, each for a second, until nothing waits.
+    let mut at_once = Vec::new();
+    let (mut moved, mut movers) = (0, HashSet::new());
+    'all: for number in 0.. {
+        let mover = format!("m{}", number % 4);
+        while at_once.len() == 4 {
+            clock.fetch_add(1000, Relaxed);
+            finish(&at_once.remove(0), None).await;
+        }
+        match claim(&mover).await {
+            Some(lease) if lease.shards[0].1.extent == Extent::Completion => {
+                assert_eq!((moved, at_once.len(), lease.shards.len()), (size, 0, 1), "after all ranges");
+                assert_eq!(fleet.standing(job(1)).await.expect("known").done_files, 0);
+                finish(&lease, None).await;
+                break 'all;
+            }
+            Some(lease) => {
+                for (_, content) in &lease.shards {
+                    let Extent::Range(range) = &content.extent else { panic!("{content:?}") };
+                    assert_eq!((range.end - range.start, range.start % (4 << 20)), (content.bytes, 0));
+                    moved += content.bytes;
+                }
+                movers.insert(mover);
+                at_once.push(lease);
+            }
+            // The last ranges are others'.
+            None => finish(&at_once.remove(0), None).await,
+        }
+    }
+    let standing = fleet.standing(job(1)).await.expect("known");
+    assert_eq!((&standing.state[..], standing.done_files, standing.done_bytes), ("done", 1, size));
+    assert!(
+        movers.len() == 4 && standing.shards > 8 && standing.ended_shards == standing.shards,
+        "{standing:?}"
+    );
+
+    // Of one that nobody can read the rest is not tried once a range has been often enough.
+    let token = MoverToken::random();
+    fleet.begin(job(2), &token, "{}").await.expect("begun");
+    let file = ShardContent { files: 1, bytes: size, names: b"large\0".to_vec(), ..Default::default() };
+    let fine = ShardContent { files: 1, bytes: 10, names: b"fine\0".to_vec(), ..Default::default() };
+    fleet.list(job(2), &[file, fine], true).await.expect("taken");
+    let mut tried = 0;
+    while let Claimed::Lease(lease) = fleet.claim(&token, Claimer::named("m")).await.expect("answered") {
+        let ending = |(id, content): &(u64, ShardContent)| {
+            let failed = content.names().filter(|name| *name == b"large");
+            let failed = failed.map(|name| (name.to_vec(), "denied".into(), "no".into())).collect();
+            Ending { shard: *id, kept: false, failed }
+        };
+        tried += 1;
+        let report = Report { shards: lease.shards.iter().map(ending).collect() };
+        fleet.finish(&token, lease.token, &report).await.expect("taken");
+    }
+    let standing = fleet.standing(job(2)).await.expect("known");
+    assert_eq!(
+        (&standing.state[..], standing.done_files, standing.failed_files),
+        ("done", 1, 1),
+        "{tried} tries"
+    );
+    assert_eq!(standing.ended_shards, standing.shards);
+    let failures = fleet.failures(job(2), 10).await.expect("known");
+    assert_eq!(failures, [("large".to_owned(), "denied".to_owned(), "no".to_owned())]);
+}
+
+#[tokio::test]
 async fn leases_go_through_the_endpoints_of_a_pool_and_not_through_those_left_out() {
     go_through_a_pool(&Tables::file()).await;
     match Postgres::start() {
@@ -407,10 +570,10 @@ async fn go_through_a_pool(tables: &Tables) {
     let endpoints = [endpoint("a", 1), endpoint("b", 3)];
     fleet.begin_by(job(1), &token, "{}", &endpoints).await.expect("begun");
     let shard = |at: u64| ShardContent {
-        source: 0,
         files: 1,
         bytes: 64 << 20,
         names: format!("{at}\0").into_bytes(),
+        ..Default::default()
     };
     fleet.list(job(1), &(0..64).map(shard).collect::<Vec<_>>(), true).await.expect("taken");
     let claim = async |mover: &str, without: &[u16]| {
@@ -453,7 +616,8 @@ async fn leases_that_ran_out_while_nobody_could_renew_them_are_left_to_be_renewe
     let pass = |time: Duration| clock.fetch_add(time.as_millis() as i64, Relaxed);
     let (before, token) = (tables.open(&clock, 1).await, MoverToken::random());
     before.begin(job(1), &token, "{}").await.expect("begun");
-    let shard = |name: &[u8]| ShardContent { source: 0, files: 1, bytes: 1 << 40, names: name.to_vec() };
+    let shard =
+        |name: &[u8]| ShardContent { files: 1, bytes: 64 << 20, names: name.to_vec(), ..Default::default() };
     before.list(job(1), &[shard(b"a\0"), shard(b"b\0")], true).await.expect("taken");
     let mut leases = Vec::new();
     for mover in ["here", "there"] {

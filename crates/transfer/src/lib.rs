@@ -22,13 +22,13 @@
 //! throttle    Limits, Throttle · quota: Allowance, Quota, Share · outage: Outage
 //! hash        Digest, FileHash, block_digest
 //!
-//! store       Source, Sink and what they answer with · file_source, file_sink, abandoned, named
-//! record_log  RecordLog, Replay · journal: Journal · catalogue: Catalogues
+//! record_log  RecordLog, Replay · store: Source, Sink and what they answer with, file_source, file_sink, abandoned,
+//!             named · journal: Journal · catalogue: Catalogues
 //! mirror      Mirror: what a destination removes
 //! pipeline    write_path, pool, staging, work, proof, waits: what downloads and uploads share with transfers
 //! sys         clock: Instant · confined: Root · fs · identity: fingerprint · processors: CpuTime · memory
 //!
-//! fence       Fence: a transfer under a lease
+//! fence       Fence: a transfer under a lease · split: Split: a file that several transfers move
 //! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
 //!             way: Way, Carriers: how an endpoint is reached · files: FileRequest, FileReply, FileStatus
 //!             message, stepped, handshake, session, channel, frame: for peers that tests script
@@ -59,6 +59,7 @@
 //!     deletion: None,
 //!     moving: false,
 //!     fence: None,
+//!     split: None,
 //!     pace: Pace::new(std::time::Duration::from_millis(100)),
 //!     run: random_run(),
 //!     stall: STALL,
@@ -107,10 +108,12 @@ pub mod filter;
 
 pub mod plan;
 
+pub mod spec;
+pub mod split;
+
 pub mod counters;
 pub mod offer;
 pub mod selection;
-pub mod spec;
 pub mod terms;
 
 // What travels.
@@ -119,9 +122,9 @@ pub mod wire;
 pub mod fence;
 
 // Where data lies, and what is remembered of it.
-pub mod store;
-
 pub mod record_log;
+
+pub mod store;
 
 pub mod catalogue;
 pub mod journal;

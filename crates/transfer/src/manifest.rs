@@ -28,8 +28,8 @@ pub struct Timestamp {
     pub nanoseconds: u32,
 }
 
-/// What tells one version of a source file from the next: a hash over device, inode, size, mtime and
-/// ctime at the source. Opaque to the receiver, equal only if nothing touched the file.
+/// What tells one version of a source file from the next: a hash over inode, size, mtime and ctime at
+/// the source. Opaque to the receiver, equal only if nothing touched the file.
 pub type Fingerprint = [u8; 16];
 
 /// What an entry is.
@@ -96,16 +96,24 @@ pub fn segment_range(index: u64, size: u64) -> Range<u64> {
 
 /// What lies in `0..size` and in none of the sorted, disjoint ranges of `have`.
 pub fn missing(size: u64, have: &[Range<u64>]) -> Vec<Range<u64>> {
+    missing_within(&[0..size], have)
+}
+
+/// What lies in the ranges `wanted` and in none of `have`; each are sorted and disjoint.
+pub fn missing_within(wanted: &[Range<u64>], have: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut gaps = Vec::new();
-    let mut next = 0;
-    for range in have {
-        if range.start > next {
-            gaps.push(next..range.start);
+    for range in wanted {
+        let mut next = range.start;
+        let first = have.partition_point(|there| there.end <= range.start);
+        for there in have[first..].iter().take_while(|there| there.start < range.end) {
+            if there.start > next {
+                gaps.push(next..there.start);
+            }
+            next = next.max(there.end);
         }
-        next = next.max(range.end);
-    }
-    if next < size {
-        gaps.push(next..size);
+        if next < range.end {
+            gaps.push(next..range.end);
+        }
     }
     gaps
 }
@@ -129,5 +137,8 @@ mod tests {
         assert_eq!(missing(10, &[0..10]), Vec::<Range<u64>>::new());
         assert_eq!(missing(10, &[2..4, 4..6, 8..9]), vec![0..2, 6..8, 9..10]);
         assert_eq!(missing(0, &[]), Vec::<Range<u64>>::new());
+        assert_eq!(missing_within(&[1..5, 7..9], &[0..2, 4..8]), vec![2..4, 8..9]);
+        assert_eq!(missing_within(&[1..5, 7..9], &[5..7, 9..12]), vec![1..5, 7..9]);
+        assert_eq!(missing_within(&[2..3], &[0..12]), Vec::<Range<u64>>::new());
     }
 }

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::hash::Digest;
 use crate::manifest::FileId;
 use crate::plan::PlannedChange;
+use crate::split::MAX_RANGES;
 
 /// Most entries offered and not yet ended: bounds memory on both ends, and is large enough that a
 /// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
@@ -47,6 +48,9 @@ pub enum Verdict {
     Leave,
     /// This would become of it, where it is only to be said; since version 10.
     Would(PlannedChange),
+    /// Send these bytes of it, each range from the start of a segment: the rest is there, or others send it; since version
+    /// 11.
+    WantRanges(#[serde(deserialize_with = "at_most::<MAX_RANGES, _, _>")] Vec<Range<u64>>),
 }
 
 /// Most directories that are told of in one message.

@@ -14,6 +14,8 @@ pub mod file_source;
 pub(crate) mod mark;
 pub(crate) mod memory;
 pub mod named;
+mod part_file;
+pub mod split_part;
 pub(crate) mod work_dir;
 
 use std::ops::Range;
@@ -25,7 +27,10 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, Kind, Timestamp};
 use crate::offer::DirectoryNames;
 use crate::path::RelPath;
-use crate::spec::SourceRoot;
+use crate::quota::Quota;
+use crate::spec::{RunId, SourceRoot};
+use crate::store::split_part::SplitPart;
+use crate::terms::Verify;
 
 /// What listing a source turns up.
 #[derive(Debug)]
@@ -172,6 +177,25 @@ pub trait Sink: Send + Sync {
 
     /// Gives a finished, synced file its name, replacing what bore it.
     fn publish(&self, entry: &Entry) -> Result<()>;
+
+    /// The unfinished file for `entry` that transfers of the run share which verify alike, which takes some of the
+    /// `descriptors`; `None` if there is none, and none is to be `made`.
+    fn split(
+        &self,
+        entry: &Entry,
+        by: (&RunId, Verify),
+        made: bool,
+        descriptors: &Arc<Quota>,
+    ) -> Result<Option<Arc<SplitPart>>> {
+        let _ = (by, made, descriptors);
+        Err(Error::protocol(format!("{} cannot be split: nothing of it is kept", entry.path)))
+    }
+
+    /// As [`publish`](Self::publish), for a finished file that was shared.
+    fn publish_split(&self, entry: &Entry, part: &SplitPart) -> Result<()> {
+        let _ = part;
+        Err(Error::protocol(format!("{} cannot be split: nothing of it is kept", entry.path)))
+    }
 
     /// Makes the names given since the last call durable; answers with the directories, relative to the
     /// destination's, in which that failed.

@@ -429,6 +429,7 @@ mod tests {
             deletion: None,
             moving: false,
             fence: None,
+            split: None,
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: STALL,

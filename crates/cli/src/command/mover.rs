@@ -17,7 +17,9 @@ use tidegate_service::fleet::words::{
 };
 use tidegate_service::fleet::{FleetError, ShardContent};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::spec::RunId;
 use tidegate_transfer::transfer::Interrupt;
+use tidegate_transfer::transfer::route::transfer_id;
 
 use crate::drive::Ended;
 use crate::engine::ending::{CONFIGURATION, DRAINED, TRY_AGAIN};
@@ -84,6 +86,7 @@ impl MoverArgs {
         let name = self.name.clone().unwrap_or_else(|| format!("{host}-{}", std::process::id()));
         let state = self.state.state_dir()?;
         Ok(Agent {
+            run: transfer_id(&[b"split files of the run", token.as_bytes()]),
             service: Arc::new(Service::at(&self.service, token, self.server_ca.as_deref())?),
             bound: Arc::new(Bound::at(state.join(format!("mover-{}.bounds", std::process::id())))),
             name,
@@ -133,6 +136,8 @@ enum Moved {
 /// A mover.
 struct Agent {
     service: Arc<Service>,
+    /// What movers of the run call the files that they move together after.
+    run: RunId,
     name: String,
     host: String,
     state: PathBuf,
@@ -308,12 +313,12 @@ impl Agent {
         (source, destination): (&str, &str),
         shards: &[(u64, ShardContent)],
     ) -> Result<Vec<EndingWords>> {
-        let names = shards.iter().flat_map(|(_, content)| content.names()).map(<[u8]>::to_vec).collect();
         let interrupt = held.interrupt().clone();
         let stop = self.stop.clone();
         let stopping = interrupt.clone();
-        let shards_to_copy = Shards { source, destination, names, fence: held.fence(), interrupt };
-        let ended = options.copy_shards(shards_to_copy, |epoch| {
+        let (content, run, fence) = (shards, self.run, held.fence());
+        let copied = Shards { source, destination, content, run, fence, interrupt };
+        let ended = options.copy_shards(copied, |epoch| {
             held.saw(SeenHere {
                 streams: epoch.concurrency.network,
                 throughput_bps: epoch.throughput_bps.network.0,

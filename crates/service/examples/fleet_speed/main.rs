@@ -147,7 +147,9 @@ async fn claimable(service: &Service) -> Result<SpreadBegun> {
     let mut caller = service.caller(service.token()).await?;
     let run = begin(&mut caller).await?;
     let mut lister = Lister::new(caller, &run);
-    let one = ShardContent { source: 0, files: 1, bytes: 1 << 40, names: b"large\0".to_vec() };
+    // Of two files by number and one by name: nothing of it can be left to others.
+    let one =
+        ShardContent { files: 2, bytes: 1 << 40, names: b"large\0".to_vec(), ..ShardContent::default() };
     for _ in 0..SHARDS {
         lister.add(&one).await?;
     }

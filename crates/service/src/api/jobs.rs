@@ -64,8 +64,12 @@ impl View {
             ("cancel", Event::Cancel),
             ("retry", Event::Retry { blocked: false }),
         ];
-        // What failed for another job is tried again with that one.
-        let held = |event| matches!(event, Event::Retry { .. }) && job.waits_for > 0;
+        // What failed for another job is tried again with that one; what many hosts move is not held up.
+        let held = |event| match event {
+            Event::Retry { .. } => job.waits_for > 0,
+            Event::Pause => job.request.kind == JobKind::Spread,
+            _ => false,
+        };
         let asked = asked.into_iter().filter(|(_, event)| !held(*event));
         let actions = asked.filter(|(_, event)| job.state.after(*event).is_ok());
         Self {

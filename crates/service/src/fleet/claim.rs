@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use sqlx::{Any, Row, Transaction};
 
-use super::packing::{ShardContent, cost};
+use super::cut::extent;
+use super::packing::{Extent, ShardContent, cost};
 use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
 use crate::job::JobId;
 
@@ -131,10 +132,18 @@ impl Fleet {
         changed(&mut *tx, query.bind(host.to_owned()).bind(number)).await?;
         let take =
             "UPDATE fleet_shard SET state = 1, lease = $1, tries = tries + 1 WHERE id = $2 AND state = 0";
+        // Completing a file that was cut is a claim more; of one that was, ranges may be cut as well as not.
+        let most = |content: &ShardContent| match content.extent {
+            Extent::Range(_) => share,
+            Extent::Whole | Extent::Completion => 2 * share,
+        };
         if let [(id, content)] = &mut shards[..]
-            && content.cost() > 2 * share
+            && content.cost() > most(content)
         {
-            self.shrink(tx, run, (*id, content), share).await?;
+            match content.cut(share) {
+                Some(ranges) => (*id, *content) = self.cut(tx, run, (*id, &content.extent), ranges).await?,
+                None => self.shrink(tx, run, (*id, content), share).await?,
+            }
         }
         for (id, _) in &shards {
             changed(&mut *tx, sqlx::query(take).bind(lease).bind(whole(*id))).await?;
@@ -193,9 +202,11 @@ impl Fleet {
         let mut shards: Vec<(u64, ShardContent)> = Vec::new();
         let (mut taken, mut names) = (0u64, 0);
         for within in [
-            "SELECT id, source, files, bytes, names FROM fleet_shard WHERE run = $1 AND state = 0 AND place >= $2 \
+            "SELECT id, source, files, bytes, names, extent, range_start, range_end FROM fleet_shard \
+             WHERE run = $1 AND state = 0 AND place >= $2 \
              ORDER BY place LIMIT $3 {lock}",
-            "SELECT id, source, files, bytes, names FROM fleet_shard WHERE run = $1 AND state = 0 AND place < $2 \
+            "SELECT id, source, files, bytes, names, extent, range_start, range_end FROM fleet_shard \
+             WHERE run = $1 AND state = 0 AND place < $2 \
              ORDER BY place LIMIT $3 {lock}",
         ] {
             let left = many - whole(shards.len() as u64);
@@ -209,6 +220,7 @@ impl Fleet {
                     files: count(row.try_get(2)?),
                     bytes: count(row.try_get(3)?),
                     names: row.try_get(4)?,
+                    extent: extent(row.try_get(5)?, (row.try_get(6)?, row.try_get(7)?)),
                 };
                 taken = taken.saturating_add(content.cost());
                 names += content.names.len();

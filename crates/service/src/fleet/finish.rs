@@ -85,11 +85,12 @@ impl Fleet {
         done: &mut Done,
     ) -> Result<bool, sqlx::Error> {
         let id = whole(ending.shard);
-        let shard = "SELECT files, bytes, tries, names FROM fleet_shard WHERE id = $1 AND lease = $2";
+        let shard =
+            "SELECT files, bytes, tries, names, completed_by FROM fleet_shard WHERE id = $1 AND lease = $2";
         let row = sqlx::query(shard).bind(id).bind(lease).fetch_optional(&mut **tx).await?;
         let Some(row) = row else { return Ok(false) };
         let (files, bytes, tries): (i64, i64, i64) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
-        let names: Vec<u8> = row.try_get(3)?;
+        let (names, completed_by): (Vec<u8>, i64) = (row.try_get(3)?, row.try_get(4)?);
         if ending.kept {
             let keep =
                 "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE id = $1 AND lease = $2";
@@ -98,13 +99,21 @@ impl Fleet {
         // A source that is one file has no names.
         let of_shard = |name: &[u8]| names.is_empty() || split(&names).any(|known| known == name);
         let failed: Vec<_> = ending.failed.iter().filter(|(name, ..)| of_shard(name)).collect();
+        let is_range = completed_by > 0;
         let failures = whole(failed.len() as u64).min(files);
         // Of the size of each nothing is known.
-        let failed_bytes = if failures == 0 { 0 } else { bytes / files.max(1) * failures };
+        let failed_bytes = match failed.is_empty() {
+            true => 0,
+            false if is_range => bytes,
+            false => bytes / files.max(1) * failures,
+        };
         done.files += count(files - failures);
         done.bytes += count(bytes - failed_bytes);
-        if failures == 0 {
+        if failed.is_empty() {
             done.shards += 1;
+            if is_range {
+                self.range_done(tx, completed_by).await?;
+            }
             let end = "UPDATE fleet_shard SET state = 2, lease = 0, names = $3 WHERE id = $1 AND lease = $2";
             let query = sqlx::query(end).bind(id).bind(lease).bind(Vec::<u8>::new());
             return Ok(changed(&mut *tx, query).await? == 1);
@@ -135,18 +144,25 @@ impl Fleet {
         (files, names): (i64, &[u8]),
         why: impl Fn(&[u8]) -> (String, String),
     ) -> Result<bool, sqlx::Error> {
-        let aside = "UPDATE fleet_shard SET state = 3, lease = 0 WHERE id = $1 AND lease = $2";
-        if changed(&mut *tx, sqlx::query(aside).bind(id).bind(lease)).await? != 1 {
-            return Ok(false);
+        let aside =
+            "UPDATE fleet_shard SET state = 3, lease = 0 WHERE id = $1 AND lease = $2 RETURNING completed_by";
+        let query = sqlx::query_scalar(aside).bind(id).bind(lease);
+        let Some(by): Option<i64> = query.fetch_optional(&mut **tx).await? else { return Ok(false) };
+        // A file fails once, whichever of its ranges do.
+        let (mut ended, mut fails) = (1, true);
+        if by > 0 {
+            let (rest, first) = self.set_rest_aside(tx, by).await?;
+            (ended, fails) = (1 + rest, first);
         }
+        let files = if by > 0 { i64::from(fails) } else { files };
         let whole_source: [&[u8]; 1] = [b""];
         let listed: Vec<&[u8]> =
             if names.is_empty() { whole_source.to_vec() } else { split(names).collect() };
-        for name in listed {
+        for name in listed.into_iter().filter(|_| fails) {
             self.note_failure(tx, run, name, why(name)).await?;
         }
-        let count = "UPDATE fleet_run SET ended_shards = ended_shards + 1, failed_files = failed_files + $2 WHERE job = $1";
-        changed(&mut *tx, sqlx::query(count).bind(run).bind(files)).await?;
+        let count = "UPDATE fleet_run SET ended_shards = ended_shards + $3, failed_files = failed_files + $2 WHERE job = $1";
+        changed(&mut *tx, sqlx::query(count).bind(run).bind(files).bind(whole(ended))).await?;
         self.end_if_done(tx, run).await?;
         Ok(true)
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::{Any, AssertSqlSafe, Transaction};
 
-use super::packing::ShardContent;
+use super::packing::{Extent, ShardContent};
 use super::pool::PoolEndpoint;
 use super::{Fleet, FleetError, FleetResult, MoverToken, changed, settle, whole};
 use crate::job::JobId;
@@ -69,7 +69,10 @@ impl Fleet {
             let why = format!("{} shards at once; at most {MAX_SHARDS} are taken", shards.len());
             return Err(FleetError::Refused(why));
         }
-        if let Some(shard) = shards.iter().find(|shard| shard.names.len() > MAX_NAMES || shard.files == 0) {
+        let cannot_be = |shard: &&ShardContent| {
+            shard.names.len() > MAX_NAMES || shard.files == 0 || shard.extent != Extent::Whole
+        };
+        if let Some(shard) = shards.iter().find(cannot_be) {
             let why = format!("a shard of {} files and {} bytes of names", shard.files, shard.names.len());
             return Err(FleetError::Refused(why));
         }

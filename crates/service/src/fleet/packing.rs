@@ -1,10 +1,17 @@
 //! Packs what is listed into shards of like size, as it comes.
 
+use std::ops::Range;
+
+use tidegate_transfer::manifest::SEGMENT;
+
 /// Most files of a shard, most bytes of content unless one file is larger, and most bytes of names: a claim of many
 /// shards still fits into one message to an endpoint.
 const MAX_FILES: u64 = 1024;
 const MAX_BYTES: u64 = 64 << 20;
 const MAX_NAMES: usize = 128 << 10;
+
+/// Least bytes of a range of a large file.
+const LEAST_RANGE: u64 = 4 * SEGMENT;
 
 /// What a file costs besides its bytes, in bytes that could have been moved meanwhile.
 pub(super) const FILE_COST: u64 = 64 << 10;
@@ -20,6 +27,20 @@ pub struct ShardContent {
     pub bytes: u64,
     /// Their names relative to the source, a NUL byte behind each; none for a source that is one file.
     pub names: Vec<u8>,
+    /// What of them it is.
+    pub extent: Extent,
+}
+
+/// What a shard is of its files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Extent {
+    /// All of them.
+    #[default]
+    Whole,
+    /// These bytes of the one file, which counts where it is completed.
+    Range(Range<u64>),
+    /// What completes the one file: all ranges of it are done.
+    Completion,
 }
 
 impl ShardContent {
@@ -31,6 +52,9 @@ impl ShardContent {
     /// Keeps the first files, some `wanted` of what it is to do, and answers with the rest; nothing if that is no part of
     /// it. How large each is nobody knows any more.
     pub fn split(&mut self, wanted: u64) -> Option<Self> {
+        if self.extent != Extent::Whole {
+            return None;
+        }
         let kept =
             u64::try_from(u128::from(self.files) * u128::from(wanted) / u128::from(self.cost().max(1)));
         let kept = kept.unwrap_or(self.files).max(1);
@@ -41,9 +65,27 @@ impl ShardContent {
         }
         let bytes = self.bytes / self.files * kept;
         let names = self.names.split_off(end);
-        let rest = Self { source: self.source, files: self.files - kept, bytes: self.bytes - bytes, names };
+        let (source, extent) = (self.source, Extent::Whole);
+        let rest = Self { source, files: self.files - kept, bytes: self.bytes - bytes, names, extent };
         (self.files, self.bytes) = (kept, bytes);
         Some(rest)
+    }
+
+    /// Two ranges that the one large file, or the range of one, is made of: whole segments, some `wanted` of its bytes, and
+    /// the rest; nothing if that is no part of it.
+    pub fn cut(&self, wanted: u64) -> Option<(Self, Self)> {
+        let range = match &self.extent {
+            Extent::Whole if self.files == 1 && self.bytes > MAX_BYTES => 0..self.bytes,
+            Extent::Range(range) => range.clone(),
+            _ => return None,
+        };
+        let wanted = wanted.clamp(LEAST_RANGE, self.bytes).next_multiple_of(SEGMENT);
+        let middle = range.start.checked_add(wanted).filter(|&middle| middle + LEAST_RANGE <= range.end)?;
+        let of = |range: Range<u64>| {
+            let (bytes, names) = (range.end - range.start, self.names.clone());
+            Self { source: self.source, files: 0, bytes, names, extent: Extent::Range(range) }
+        };
+        Some((of(range.start..middle), of(middle..range.end)))
     }
 
     /// How much it is to do, in bytes.
@@ -90,7 +132,7 @@ impl Packer {
 
     /// A shard of a source that is one file of so many bytes.
     pub fn alone(&self, bytes: u64) -> ShardContent {
-        ShardContent { source: self.open.source, files: 1, bytes, names: Vec::new() }
+        ShardContent { source: self.open.source, files: 1, bytes, ..ShardContent::default() }
     }
 
     /// The last shard, if anything is in it.
@@ -126,6 +168,27 @@ mod tests {
         one.names.truncate(2);
         assert_eq!(one.split(1), None);
         assert_eq!(first.split(0).map(|rest| rest.files), Some(1));
+    }
+
+    #[test]
+    fn a_large_file_is_cut_at_segments_until_what_is_left_is_little() {
+        let size = 5 * MAX_BYTES + 77;
+        let whole =
+            ShardContent { source: 2, files: 1, bytes: size, names: b"a\0".to_vec(), ..Default::default() };
+        let (mut rest, mut at, mut ranges) = (whole.clone(), 0, 0);
+        while let Some((first, left)) = rest.cut(40_000_000) {
+            let Extent::Range(range) = first.extent.clone() else { panic!("{first:?}") };
+            assert_eq!((range.start, first.files, first.bytes), (at, 0, range.end - range.start));
+            assert!(range.end % SEGMENT == 0 && first.bytes >= 40_000_000 && first.names == whole.names);
+            (rest, at, ranges) = (left, range.end, ranges + 1);
+        }
+        assert_eq!((rest.extent, ranges), (Extent::Range(at..size), 7));
+        assert_eq!(whole.cut(size), None);
+        assert_eq!(whole.cut(1).map(|(first, _)| first.bytes), Some(LEAST_RANGE));
+        assert_eq!(ShardContent { bytes: MAX_BYTES, ..whole.clone() }.cut(1), None, "no large one");
+        assert_eq!(ShardContent { extent: Extent::Completion, bytes: 0, ..whole.clone() }.cut(1), None);
+        let mut whole = whole;
+        assert_eq!(whole.split(1), None);
     }
 
     #[test]

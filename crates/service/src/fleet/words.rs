@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 
-use super::{Ending, FleetError, FleetResult, PoolEndpoint, ShardContent, ShardLease};
+use super::{Ending, Extent, FleetError, FleetResult, PoolEndpoint, ShardContent, ShardLease};
 use crate::job::JobId;
 
 /// What is to be moved by many.
@@ -123,19 +123,35 @@ pub struct ShardWords {
     pub bytes: u64,
     /// The names, a NUL byte behind each.
     pub names: String,
+    /// Which bytes of the one file, if it is a range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<(u64, u64)>,
+    /// Whether it completes the one file, whose ranges are done.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub completes: bool,
 }
 
 impl ShardWords {
     /// Of `content`.
     pub fn of(id: u64, content: &ShardContent) -> Self {
-        let ShardContent { source, files, bytes, names } = content;
-        Self { id, source: *source, files: *files, bytes: *bytes, names: BASE64.encode(names) }
+        let ShardContent { source, files, bytes, names, extent } = content;
+        let range = match extent {
+            Extent::Range(range) => Some((range.start, range.end)),
+            Extent::Whole | Extent::Completion => None,
+        };
+        let (names, completes) = (BASE64.encode(names), *extent == Extent::Completion);
+        Self { id, source: *source, files: *files, bytes: *bytes, names, range, completes }
     }
 
     /// What it says.
     pub fn content(&self) -> FleetResult<ShardContent> {
         let names = bytes(&self.names)?;
-        Ok(ShardContent { source: self.source, files: self.files, bytes: self.bytes, names })
+        let extent = match (self.range, self.completes) {
+            (Some((start, end)), _) => Extent::Range(start..end),
+            (None, true) => Extent::Completion,
+            (None, false) => Extent::Whole,
+        };
+        Ok(ShardContent { source: self.source, files: self.files, bytes: self.bytes, names, extent })
     }
 }
 

@@ -26,6 +26,7 @@ use crate::pipeline::send::{Peer, Sender};
 use crate::quota::{Share, remember};
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
+use crate::split::Split;
 use crate::store::Source;
 use crate::store::backup::Backup;
 use crate::store::file_sink::FileSink;
@@ -160,7 +161,7 @@ fn answer(
     let mut run = None;
     let mut roots = Vec::new();
     let (mut selection, mut taking) = (Selection::default(), Taking::default());
-    let (mut deletion, mut moving, mut fenced) = (None, false, false);
+    let (mut deletion, mut moving, mut fenced, mut split) = (None, false, false, None);
     let request = loop {
         match inbox.receive_within(IDLE)? {
             Some(Message::Run { id, stall_ms }) if *version >= RUN_SINCE && run.is_none() => {
@@ -176,6 +177,7 @@ fn answer(
             }
             Some(Message::Moving) if *version >= DELETION_SINCE => moving = true,
             Some(Message::Fenced) if *version >= FENCE_SINCE => fenced = true,
+            Some(Message::Split(said)) if fenced && split.is_none() => split = Some(said),
             Some(Message::Request(request)) => break request,
             Some(_) => return Err(Error::protocol("a session begins with a request")),
             None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
@@ -186,7 +188,8 @@ fn answer(
     let said = request.memory()
         + SourceRoot::memory(&roots)
         + selection.memory()
-        + deletion.as_ref().map_or(0, Deletion::memory);
+        + deletion.as_ref().map_or(0, Deletion::memory)
+        + split.as_ref().map_or(0, Split::memory);
     // What it named is there as long as its session.
     let _named = remember(&account.share.metadata, said)?;
     match request {
@@ -243,6 +246,8 @@ fn answer(
                 (&terms, (taking, deletion.as_ref(), moving), &roots),
             )?;
             destination.permit = fenced.then(|| Permit::of_peer(outbox.clone()));
+            split.as_ref().map_or(Ok(()), |split| may_split(split, moving))?;
+            destination.split = split;
             let share = account.share.clone();
             let make = || {
                 let asked = Asked::Anything;
@@ -311,6 +316,14 @@ fn answer(
             let scope = scope(endpoint, caller.session);
             files::serve(endpoint, caller.session, &scope, &caller.name(endpoint), (outbox, inbox))
         }
+    }
+}
+
+/// Refuses what cannot be split: a file that is removed at its source once a range of it has arrived.
+fn may_split(split: &Split, moving: bool) -> Result<()> {
+    match moving {
+        true => Err(Error::protocol("files that are moved away cannot be split")),
+        false => split.check(),
     }
 }
 
@@ -386,6 +399,7 @@ fn open_sink(
         moving,
         mirror,
         permit: None,
+        split: None,
     })
 }
 
@@ -463,6 +477,7 @@ fn relay(
         deletion,
         moving,
         fence: None,
+        split: None,
         pace,
         run,
         stall,

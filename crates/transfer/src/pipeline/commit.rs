@@ -13,6 +13,7 @@ use crate::manifest::{Entry, FileId};
 use crate::offer::Outcome;
 use crate::pipeline::incoming::Incoming;
 use crate::quota::Quota;
+use crate::store::split_part::SplitPart;
 use crate::store::{Sink, SinkFile};
 use crate::sys::clock::Instant;
 use crate::sys::sync::Mutex;
@@ -39,6 +40,29 @@ pub struct Complete {
     pub part: Arc<dyn SinkFile>,
     /// Its root hash; zeros if none was computed.
     pub root: Digest,
+    /// What of it was moved here, if others moved the rest.
+    pub split: Option<CompletePortion>,
+}
+
+/// All that this transfer moves of a file that several do.
+pub struct CompletePortion {
+    /// The unfinished file.
+    pub part: Arc<SplitPart>,
+    /// Verified segments that are not recorded yet.
+    pub segments: Vec<(u64, Digest)>,
+    /// Whether everything is there by now, and the file is to get its name.
+    pub completes: bool,
+}
+
+impl Complete {
+    /// Says what is durable of a file that others move, too.
+    fn record(&self) -> Result<()> {
+        self.split.as_ref().map_or(Ok(()), |split| split.part.record(&split.segments))
+    }
+
+    fn gets_its_name(&self) -> bool {
+        self.split.as_ref().is_none_or(|split| split.completes)
+    }
 }
 
 /// Verified segments of a file that is not complete.
@@ -108,8 +132,20 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Ou
         }
     };
     let results = sync_all(&group, &committer.threads);
-    let synced: Vec<Complete> =
-        group.into_iter().zip(results).filter_map(|(file, result)| keep(file, result)).collect();
+    let synced: Vec<Complete> = group
+        .into_iter()
+        .zip(results)
+        .filter_map(|(file, result)| {
+            let result = result.and_then(|()| file.record());
+            keep(file, result)
+        })
+        .collect();
+    let (synced, ranges): (Vec<_>, Vec<_>) = synced.into_iter().partition(Complete::gets_its_name);
+    let ranges: Vec<_> = ranges.into_iter().map(|file| (file.id, Outcome::Committed)).collect();
+    if synced.is_empty() {
+        outcomes.extend(ranges);
+        return Ok(outcomes);
+    }
     if let Some(journal) = &committer.journal {
         let mut journal = journal.lock().expect("not poisoned");
         let ready = synced.iter().map(|file| (&*file.entry, file.root));
@@ -123,7 +159,10 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Ou
     let named: Vec<Complete> = synced
         .into_iter()
         .filter_map(|file| {
-            let result = committer.sink.publish(&file.entry);
+            let result = match &file.split {
+                Some(split) => committer.sink.publish_split(&file.entry, &split.part),
+                None => committer.sink.publish(&file.entry),
+            };
             keep(file, result)
         })
         .collect();
@@ -146,6 +185,8 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Ou
             tracing::warn!("cannot remember what is verified: {error}");
         }
     }
+    named.iter().filter_map(|file| file.split.as_ref()).for_each(|split| split.part.remove());
+    outcomes.extend(ranges);
     outcomes.extend(named.into_iter().map(|file| (file.id, Outcome::Committed)));
     Ok(outcomes)
 }
@@ -200,11 +241,19 @@ fn spawn<'s, T: Send + 's>(
 
 /// Makes verified segments durable, then says so in the journal.
 fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<F>>) {
-    let Some(journal) = &committer.journal else { return };
-    let durable: Vec<Progress<F>> = progress
+    let durable = progress
         .into_iter()
-        .filter(|file| file.part.sync().inspect_err(|error| tracing::warn!("{error}")).is_ok())
-        .collect();
+        .filter(|file| file.part.sync().inspect_err(|error| tracing::warn!("{error}")).is_ok());
+    let (split, durable): (Vec<_>, Vec<_>) =
+        durable.partition(|progress| F::as_ref(&progress.file).portion().is_some());
+    for progress in &split {
+        let portion = F::as_ref(&progress.file).portion();
+        let recorded = portion.map_or(Ok(()), |portion| portion.part.record(&progress.segments));
+        if let Err(error) = recorded {
+            tracing::warn!("what is durable of a split file cannot be recorded: {error}");
+        }
+    }
+    let Some(journal) = &committer.journal else { return };
     let mut journal = journal.lock().expect("not poisoned");
     // Looked at while the journal is ours: whoever begins a file anew ends it first, then says so there.
     let alive = durable.iter().filter(|progress| !F::as_ref(&progress.file).has_ended());
@@ -301,7 +350,7 @@ mod tests {
                 let whole = content(NAMES[file.id as usize], 2);
                 let root = block_digest(&whole, 0, file.size);
                 let (id, entry) = (file.id, Arc::clone(&file.entry));
-                complete.send(Complete { id, entry, part, root }).expect("listened to");
+                complete.send(Complete { id, entry, part, root, split: None }).expect("listened to");
             }
             drop(complete);
             let ended = Mutex::new((Vec::new(), Vec::new()));

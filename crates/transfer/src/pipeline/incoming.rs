@@ -8,8 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
 use crate::hash::{Digest, FileHash, block_digest};
-use crate::manifest::{Entry, FileId, segment_count, segment_range};
+use crate::manifest::{Entry, FileId, SEGMENT, missing_within, segment_count, segment_range};
 use crate::quota::{Held, Quota, remember, too_much_to_remember};
+use crate::store::split_part::SplitPart;
 use crate::store::{Sink, SinkFile};
 use crate::sys::sync::{Mutex, MutexGuard, OnceLock};
 use crate::terms::Verify;
@@ -37,6 +38,32 @@ pub struct Incoming {
     unsynced: Arc<OnceLock<Error>>,
     /// Whether a writer is at it right now.
     busy: AtomicBool,
+    /// What of it is moved here, if others move the rest.
+    portion: Option<Portion>,
+}
+
+/// What one transfer moves of a file of which others move the rest.
+#[derive(Debug)]
+pub struct Portion {
+    /// The unfinished file.
+    pub part: Arc<SplitPart>,
+    /// Segments that are this transfer's, in order.
+    pub wanted: Vec<Range<u64>>,
+    /// Whether the file gets its name once they are there.
+    pub completes: bool,
+}
+
+impl Portion {
+    /// The bytes that are this transfer's in a file of `size` of them.
+    fn bytes(&self, size: u64) -> Vec<Range<u64>> {
+        let of = |range: &Range<u64>| range.start * SEGMENT..(range.end * SEGMENT).min(size);
+        self.wanted.iter().map(of).collect()
+    }
+
+    /// Whether a segment is this transfer's.
+    pub fn wants(&self, segment: u64) -> bool {
+        self.wanted.iter().any(|range| range.contains(&segment))
+    }
 }
 
 impl AsRef<Self> for Incoming {
@@ -129,6 +156,22 @@ impl Incoming {
         left: Option<HashMap<u64, Digest>>,
         metadata: &Arc<Quota>,
     ) -> Result<Self> {
+        Self::of_portion(id, entry, verify, left, None, metadata)
+    }
+
+    /// The same for a file of which just a `portion` may be this transfer's.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn of_portion(
+        id: FileId,
+        entry: Entry,
+        verify: Verify,
+        left: Option<HashMap<u64, Digest>>,
+        portion: Option<Portion>,
+        metadata: &Arc<Quota>,
+    ) -> Result<Self> {
         let base = size_of::<Self>() + entry.memory();
         let held = remember(metadata, base)?;
         let size = entry.size();
@@ -137,12 +180,25 @@ impl Incoming {
         for (segment, digest) in left.into_iter().flatten() {
             hash.add_segment(segment, digest);
         }
-        let kept = hash.ranges().iter().map(|range| range.end - range.start).sum();
         if size == 0 {
             hash.add_block(0, block_digest(&[], 0, 0));
         }
         let verified: HashSet<u64> = hash.segments().map(|(index, _)| index).collect();
-        let unverified = segment_count(size) - verified.len() as u64;
+        let (unverified, kept) = match &portion {
+            None => {
+                let kept = hash.ranges().iter().map(|range| range.end - range.start).sum();
+                (segment_count(size) - verified.len() as u64, kept)
+            }
+            Some(portion) => {
+                let missing = missing_within(&portion.bytes(size), &hash.ranges());
+                let (mut segments, mut bytes) = (0, 0);
+                for range in missing {
+                    segments += (range.end - range.start).div_ceil(SEGMENT);
+                    bytes += range.end - range.start;
+                }
+                (segments, size - bytes)
+            }
+        };
         let state = State {
             hash,
             expected: HashMap::new(),
@@ -166,7 +222,25 @@ impl Incoming {
             ended: AtomicBool::new(false),
             unsynced: Arc::default(),
             busy: AtomicBool::new(false),
+            portion,
         })
+    }
+
+    /// What of it is moved here, if others move the rest.
+    pub fn portion(&self) -> Option<&Portion> {
+        self.portion.as_ref()
+    }
+
+    /// What of its portion is still to be moved, in at most `most` ranges; some of what is there lies in the last if there
+    /// are more.
+    pub fn missing(&self, most: usize) -> Vec<Range<u64>> {
+        let wanted = self.portion.as_ref().map(|portion| portion.bytes(self.size)).unwrap_or_default();
+        let mut missing = missing_within(&wanted, &self.lock().hash.ranges());
+        if let (Some(last), true) = (missing.last().cloned(), missing.len() > most) {
+            missing.truncate(most);
+            missing.last_mut().into_iter().for_each(|range| range.end = last.end);
+        }
+        missing
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -237,6 +311,10 @@ impl Incoming {
     pub fn close_idle(&self) -> (bool, bool) {
         let Ok(mut state) = self.state.try_lock() else { return (true, true) };
         let Some(part) = &state.part else { return (false, false) };
+        // Of a file that others sync, too, it could miss what the system says once: that something was not written.
+        if self.portion.is_some() {
+            return (true, true);
+        }
         if Arc::strong_count(part) > 1 || !state.writing.is_empty() || !state.fresh.is_empty() {
             return (true, true);
         }
@@ -254,7 +332,8 @@ impl Incoming {
         descriptor: Option<Held>,
     ) -> Result<Option<Arc<dyn SinkFile>>> {
         let mut state = self.lock();
-        if self.has_ended() || state.hash.has_block(offset) || state.writing.contains(&offset) {
+        let is_others = self.portion.as_ref().is_some_and(|portion| !portion.wants(offset / SEGMENT));
+        if self.has_ended() || is_others || state.hash.has_block(offset) || state.writing.contains(&offset) {
             return Ok(None);
         }
         let part = self.open(&mut state, sink, descriptor)?;
@@ -276,7 +355,10 @@ impl Incoming {
         if let Some(part) = &state.part {
             return Ok(Arc::clone(part));
         }
-        let file = sink.open(&self.entry, self.resumed || state.opened)?;
+        let file = match &self.portion {
+            Some(portion) => portion.part.file()?,
+            None => sink.open(&self.entry, self.resumed || state.opened)?,
+        };
         let part: Arc<dyn SinkFile> =
             Arc::new(Counted { file, unsynced: Arc::clone(&self.unsynced), _descriptor: descriptor });
         (state.part, state.opened) = (Some(Arc::clone(&part)), true);
@@ -296,6 +378,9 @@ impl Incoming {
     pub fn expect(&self, segment: u64, digest: Digest) -> Result<Change> {
         if segment >= segment_count(self.size) {
             return Err(Error::protocol("a hash of a segment that does not exist"));
+        }
+        if self.portion.as_ref().is_some_and(|portion| !portion.wants(segment)) {
+            return Ok(Change::Nothing);
         }
         let mut state = self.lock();
         state.expected.insert(segment, digest);
@@ -360,7 +445,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{BLOCK, Kind, SEGMENT, Timestamp};
+    use crate::manifest::{BLOCK, Kind, Timestamp};
     use crate::path::RelPath;
 
     fn incoming(size: u64, verify: Verify, left: Option<HashMap<u64, Digest>>) -> Incoming {

@@ -24,6 +24,7 @@ use crate::pipeline::intake::receive_frames;
 use crate::pipeline::write_path::{WriteHandler, WritePath, WriteSettings, WriteThreads, spawn};
 use crate::quota::{Held, Share, remember};
 use crate::selection::{Selection, Taking};
+use crate::split::Split;
 use crate::store::Sink;
 use crate::sys::clock::Instant;
 use crate::sys::net::{Shutdown, TcpStream};
@@ -42,6 +43,7 @@ mod deleting;
 mod offered;
 mod planning;
 mod preparing;
+mod splitting;
 mod stream;
 
 pub use offered::Asked;
@@ -49,6 +51,7 @@ pub use offered::Asked;
 use continuing::Continued;
 use offered::Offered;
 use preparing::Intent;
+use splitting::Splitting;
 use stream::StreamHandler;
 
 /// Streams at once for each worker allowed: lost ones linger until the loss is noticed here.
@@ -87,6 +90,8 @@ pub struct Destination {
     pub mirror: Option<Mirror>,
     /// What it has to have before a file gets its name, where others may have taken the work over.
     pub permit: Option<Permit>,
+    /// Files that others move, too.
+    pub split: Option<Split>,
 }
 
 impl Destination {
@@ -94,7 +99,19 @@ impl Destination {
     pub fn nowhere(sink: Arc<dyn Sink>) -> Self {
         let (taking, selection) = (Taking::default(), None);
         let (journal, catalogue, mirror, moving) = (None, None, None, false);
-        Self { sink, journal, catalogue, asks_hashes: false, taking, selection, moving, mirror, permit: None }
+        let (permit, split) = (None, None);
+        Self {
+            sink,
+            journal,
+            catalogue,
+            asks_hashes: false,
+            taking,
+            selection,
+            moving,
+            mirror,
+            permit,
+            split,
+        }
     }
 }
 
@@ -159,6 +176,7 @@ struct ReceiverState {
     waiting: AtomicUsize,
     moving: bool,
     permit: Option<Arc<Permit>>,
+    split: Splitting,
     /// Until it is acted on.
     mirror: Mutex<Option<Mirror>>,
 }
@@ -183,8 +201,8 @@ impl Receiver {
         ledger: Arc<Ledger>,
         share: Share,
     ) -> Self {
-        let Destination { sink, journal, catalogue, asks_hashes, taking, selection, moving, mirror, permit } =
-            destination;
+        let Destination { sink, journal, catalogue, asks_hashes, taking, selection, .. } = destination;
+        let Destination { moving, mirror, permit, split, .. } = destination;
         let permit = permit.map(Arc::new);
         let checked = selection.as_ref().filter(|selection| selection.can_be_checked());
         let filter = checked.and_then(|selection| selection.filter().ok()).unwrap_or_default();
@@ -226,6 +244,7 @@ impl Receiver {
             waiting: AtomicUsize::new(0),
             moving,
             permit,
+            split: Splitting::of(split),
             mirror: Mutex::new(mirror),
             share,
             terms,
@@ -473,9 +492,11 @@ impl Receiver {
     fn intend(&self, intent: Intent) -> Result<()> {
         let entries = intent.entries();
         let shared = &self.shared;
-        let begun = shared.files.read().expect("not poisoned").len()
-            + shared.compared.lock().expect("not poisoned").len()
-            + shared.continued.lock().expect("not poisoned").len();
+        // One lock at a time: who continues a file takes two of them in another order.
+        let files = shared.files.read().expect("not poisoned").len();
+        let compared = shared.compared.lock().expect("not poisoned").len();
+        let continued = shared.continued.lock().expect("not poisoned").len();
+        let begun = files + compared + continued;
         if shared.waiting.fetch_add(entries, Relaxed) + entries + begun > MAX_OFFERED {
             return Err(Error::protocol(format!(
                 "more than {WINDOW} entries are offered and have not ended"

@@ -458,6 +458,10 @@ impl SenderState {
                     file.asked(&[Asked::Offered, Asked::Told], Asked::Wanted)?;
                     pieces.extend(self.wanted(&file, have));
                 }
+                Verdict::WantRanges(ranges) => {
+                    file.asked(&[Asked::Offered], Asked::Wanted)?;
+                    pieces.extend(self.wanted_ranges(&file, ranges)?);
+                }
                 Verdict::Skip => self.end(id, |file| {
                     if self.stays(file) {
                         self.ledger.skipped(file.size);
@@ -510,12 +514,33 @@ impl SenderState {
         ranges.into_iter().filter(|range| range.start < range.end).map(piece).collect()
     }
 
+    /// The pieces to send of a file of which others send the rest.
+    fn wanted_ranges(&self, file: &Arc<SendFile>, ranges: Vec<Range<u64>>) -> Result<Vec<Piece<SendFile>>> {
+        let is_in = |range: &Range<u64>| {
+            range.start < range.end && range.end <= file.size && range.start.is_multiple_of(SEGMENT)
+        };
+        if !ranges.iter().all(is_in) || ranges.windows(2).any(|pair| pair[0].end > pair[1].start) {
+            return Err(Error::protocol(
+                "the receiver wants ranges that are not those of the file's segments",
+            ));
+        }
+        let wanted: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        self.keeps(file, file.size - wanted);
+        let piece = |range| Piece { file: Arc::clone(file), range, small: false };
+        Ok(ranges.into_iter().map(piece).collect())
+    }
+
+    /// So much of a file is not to be sent, which may be told bit by bit.
+    fn keeps(&self, file: &SendFile, kept: u64) {
+        let before = file.kept.fetch_max(kept, Relaxed);
+        self.ledger.already(kept.saturating_sub(before));
+    }
+
     /// What the receiver has of a file, which counts from when it says so: it may take long to find it.
     fn count_kept(&self, file: &SendFile) -> Vec<Range<u64>> {
         let there =
             file.hash.lock().expect("not poisoned").as_ref().map(FileHash::ranges).unwrap_or_default();
-        let kept = there.iter().map(|range| range.end - range.start).sum();
-        self.ledger.already(kept - file.kept.swap(kept, Relaxed));
+        self.keeps(file, there.iter().map(|range| range.end - range.start).sum());
         there
     }
 

@@ -31,21 +31,21 @@ use crate::hash::Digest;
 use crate::journal::{Journal, Left};
 use crate::ledger::Ledger;
 use crate::manifest::{Entry, FileId, SEGMENT, segment_range};
-use crate::pipeline::commit::{Committer, Complete, GROUP, Progress, commit_all};
+use crate::pipeline::commit::{Committer, Complete, CompletePortion, GROUP, Progress, commit_all};
 use crate::pipeline::incoming::Change;
 use crate::pipeline::pool::{Gate, Pool};
 use crate::pipeline::recheck::still_there;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::quota::{Held, Share};
-use crate::store::Sink;
+use crate::store::{Sink, SinkFile};
 use crate::sys::sync::{Mutex, mpsc};
 use crate::sys::thread::{self, JoinHandle};
 use crate::terms::Verify;
 use crate::throttle::{Throttle, in_portions};
 
 pub use crate::offer::Outcome;
-pub use crate::pipeline::incoming::Incoming;
+pub use crate::pipeline::incoming::{Incoming, Portion};
 pub use crate::pipeline::staging::Block;
 
 /// A checked block of a file, within a staging block.
@@ -154,6 +154,7 @@ pub struct WritePath<F> {
     complete: Mutex<Option<mpsc::SyncSender<Complete>>>,
     completed: Mutex<mpsc::Receiver<Complete>>,
     committer: Mutex<Option<Committer>>,
+    permit: Option<Arc<Permit>>,
     failure: Mutex<Option<Error>>,
     stopped: AtomicBool,
 }
@@ -169,7 +170,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             sink: Arc::clone(&sink),
             journal: journal.map(|journal| Arc::new(Mutex::new(journal))),
             catalogue,
-            permit,
+            permit: permit.clone(),
             threads: Arc::clone(&share.threads),
         };
         Self {
@@ -183,6 +184,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             complete: Mutex::new(Some(complete)),
             completed: Mutex::new(completed),
             committer: Mutex::new(Some(committer)),
+            permit,
             failure: Mutex::default(),
             stopped: AtomicBool::new(false),
         }
@@ -241,11 +243,21 @@ impl<F: AsRef<Incoming>> WritePath<F> {
         entry: &Entry,
         verify: Verify,
         left: HashMap<u64, Digest>,
+        found: impl FnMut(u64, Digest),
+    ) -> HashMap<u64, Digest> {
+        self.read_part_again(self.sink.open(entry, true), (entry.size(), verify), left, found)
+    }
+
+    /// The same for the unfinished `part` of a file of `size` bytes.
+    pub fn read_part_again(
+        &self,
+        part: Result<Box<dyn SinkFile>>,
+        (size, verify): (u64, Verify),
+        left: HashMap<u64, Digest>,
         mut found: impl FnMut(u64, Digest),
     ) -> HashMap<u64, Digest> {
         let mut there = HashMap::new();
-        if let Ok(part) = self.sink.open(entry, true) {
-            let size = entry.size();
+        if let Ok(part) = part {
             still_there(&*part, (size, verify), left, &|| self.is_stopped(), &mut |segment, digest| {
                 let range = segment_range(segment, size);
                 self.ledger.already(range.end - range.start);
@@ -264,6 +276,11 @@ impl<F: AsRef<Incoming>> WritePath<F> {
     }
 
     // Writing ----------------------------------------------------------------------------------------
+
+    /// Waits for leave to write to a file that others write to as well, where leave is needed.
+    pub fn may_write(&self) -> Result<()> {
+        self.permit.as_ref().map_or(Ok(()), |permit| permit.obtain())
+    }
 
     /// Bytes written so far.
     pub fn written_bytes(&self) -> u64 {
@@ -325,6 +342,13 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             if incoming(arrived).has_ended() {
                 continue;
             }
+            // Whoever has lost its lease writes no more where others may by now.
+            if incoming(arrived).portion().is_some()
+                && let Err(error) = self.may_write()
+            {
+                handler.fail(error);
+                break;
+            }
             if let Err(error) = self.write_arrived(handler, arrived, &block.bytes, (throttle, by)) {
                 handler.write_failed(&arrived.file, error);
             }
@@ -383,9 +407,17 @@ impl<F: AsRef<Incoming>> WritePath<F> {
     /// on to its name.
     pub fn hand_in<H: WriteHandler<File = F>>(&self, handler: &H, file: &Arc<F>, root: Digest) {
         let incoming = F::as_ref(file);
+        let portion = incoming.portion();
         let sealed = incoming.part(&*self.sink, handler.descriptor(file)).and_then(|part| {
-            part.seal(&incoming.entry)?;
-            Ok(Complete { id: incoming.id, entry: Arc::clone(&incoming.entry), part, root })
+            let split = portion.map(|portion| CompletePortion {
+                part: Arc::clone(&portion.part),
+                segments: incoming.take_fresh().map(|(_, segments)| segments).unwrap_or_default(),
+                completes: portion.completes,
+            });
+            if portion.is_none_or(|portion| portion.completes) {
+                part.seal(&incoming.entry)?;
+            }
+            Ok(Complete { id: incoming.id, entry: Arc::clone(&incoming.entry), part, root, split })
         });
         match sealed {
             Ok(complete) => {

@@ -33,8 +33,8 @@ pub struct Abandoned {
     pub idle: Duration,
 }
 
-/// Keeps runs from what is being removed: its journal, locked, if it has one.
-struct Hold(#[expect(dead_code, reason = "held, not used")] Option<OwnedFd>);
+/// Keeps runs from what is being removed: its journals, locked, if it has some.
+struct Hold(#[expect(dead_code, reason = "held, not used")] Vec<OwnedFd>);
 
 /// How a removal ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,17 +66,26 @@ impl Abandoned {
     /// Keeps runs from it; `None` while one has it.
     fn hold(&self) -> Result<Option<Hold>, Errno> {
         let flags = OFlags::RDWR | OFlags::NONBLOCK;
-        let journal = match self.dir.open_beneath(JOURNAL.as_bytes(), flags, Mode::empty()) {
-            Ok(journal) => match flock(&journal, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => Some(journal),
-                Err(Errno::WOULDBLOCK) => return Ok(None),
+        let mut journals = Vec::new();
+        // Of a split file each transfer has one.
+        for entry in Dir::read_from(&self.dir)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if !name.starts_with(JOURNAL.as_bytes()) {
+                continue;
+            }
+            match self.dir.open_beneath(name, flags, Mode::empty()) {
+                Ok(journal) => match flock(&journal, FlockOperation::NonBlockingLockExclusive) {
+                    Ok(()) => journals.push(journal),
+                    Err(Errno::WOULDBLOCK) => return Ok(None),
+                    Err(error) => return Err(error),
+                },
+                Err(Errno::NOENT) => {}
                 Err(error) => return Err(error),
-            },
-            Err(Errno::NOENT) => None,
-            Err(error) => return Err(error),
-        };
+            }
+        }
         // A run that begins says so in the directory's time before it opens the journal.
-        Ok((idle(&self.dir) >= self.idle).then_some(Hold(journal)))
+        Ok((idle(&self.dir) >= self.idle).then_some(Hold(journals)))
     }
 }
 

@@ -5,9 +5,8 @@
 //! destination (see [`confined`]).
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
 
@@ -15,19 +14,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
 use crate::path::RelPath;
-use crate::spec::{SourceRoot, TransferId};
+use crate::quota::Quota;
+use crate::spec::{RunId, SourceRoot, TransferId};
 use crate::store::abandoned;
 use crate::store::backup::Backup;
+use crate::store::part_file::{PartFile, permissions, times};
+use crate::store::split_part::SplitPart;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
 use crate::sys::fs::{
-    self, Access, AtFlags, FallocateFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT,
-    accessat, fchmod, fstat, futimens, readlinkat, renameat, symlinkat, utimensat,
+    self, Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, futimens, readlinkat,
+    renameat, symlinkat, utimensat,
 };
+use crate::sys::host;
 use crate::sys::identity::{fingerprint, identity, with_ancestors};
 use crate::sys::sync::{Mutex, OnceLock};
-use crate::terms::Purpose;
+use crate::terms::{Purpose, Verify};
 use crate::text::show;
 
 /// Directories kept open so that small files need no path resolution each.
@@ -62,6 +65,18 @@ fn work_id(id: &TransferId, new_name: Option<&RelPath>) -> TransferId {
     let mut hasher = blake3::Hasher::new();
     let hash = *hasher.update(id).update(name.as_bytes()).finalize().as_bytes();
     *hash.first_chunk().expect("long enough")
+}
+
+/// What the directory is called after in which transfers of one run share the unfinished file for one version of `entry`.
+/// Endpoints that run as different users have one each: nobody else can write there.
+fn split_id(entry: &Entry, place: &RelPath, run: &RunId, verify: Verify) -> TransferId {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(b"split").update(run).update(&host::user().to_le_bytes()).update(&[verify as u8]);
+    hasher.update(place.as_bytes());
+    if let Kind::File { size, fingerprint } = entry.kind {
+        hasher.update(&size.to_le_bytes()).update(&fingerprint);
+    }
+    *hasher.finalize().as_bytes().first_chunk().expect("long enough")
 }
 
 impl FileSink {
@@ -142,13 +157,25 @@ impl FileSink {
     }
 
     /// Gives a finished part its name, in place of what has it.
-    fn put_in_place(&self, place: &RelPath, directory: &Root) -> Result<()> {
+    fn put_in_place(&self, (work, part): (&Root, &str), place: &RelPath, directory: &Root) -> Result<()> {
         let failed = |error| Error::io("give its name to", place.as_bytes(), error);
         if let Some(backup) = self.backup.get() {
             backup.keep(directory, place.as_bytes())?;
         }
-        renameat(self.work_dir()?.dir(), part_name(place).as_str(), directory, place.split().1)
-            .map_err(|error| taken(error, place, failed))
+        renameat(work, part, directory, place.split().1).map_err(|error| taken(error, place, failed))
+    }
+
+    /// The same for the file that the entry is.
+    fn name_part(&self, entry: &Entry, from: (&Root, &str)) -> Result<()> {
+        let place = self.place(entry);
+        let parent = place.split().0;
+        let failed = |error| Error::io("give its name to", place.as_bytes(), error);
+        let directory = self.directory(parent).map_err(failed)?;
+        self.put_in_place(from, place, &directory)?;
+        let mut open = self.directories.lock().expect("not poisoned");
+        open.last = None;
+        open.renamed_into.insert(parent.to_vec(), directory);
+        Ok(())
     }
 
     /// The directory for the journal and unfinished files; `None` unless it is a copy.
@@ -206,7 +233,7 @@ impl FileSink {
             let work = self.work_dir()?;
             work.discard(&part);
             symlinkat(target, work.dir(), part.as_str()).map_err(failed)?;
-            self.put_in_place(place, &parent)?;
+            self.put_in_place((work.dir(), &part), place, &parent)?;
         }
         let _ = utimensat(&parent, name, &times(entry.mtime), AtFlags::SYMLINK_NOFOLLOW);
         Ok(Standing::Made)
@@ -319,13 +346,7 @@ impl Sink for FileSink {
         if entry.size() > BLOCK || keep {
             fs::ftruncate(&fd, entry.size()).map_err(failed)?;
         }
-        Ok(Box::new(PartFile {
-            fd,
-            place: place.clone(),
-            size: entry.size(),
-            stale: AtomicBool::new(keep),
-            sealed: AtomicBool::new(false),
-        }))
+        Ok(Box::new(PartFile::new(fd, place.clone(), entry.size(), keep)))
     }
 
     fn has_part(&self, entry: &Entry) -> bool {
@@ -341,15 +362,26 @@ impl Sink for FileSink {
     }
 
     fn publish(&self, entry: &Entry) -> Result<()> {
-        let place = self.place(entry);
-        let parent = place.split().0;
-        let failed = |error| Error::io("give its name to", place.as_bytes(), error);
-        let directory = self.directory(parent).map_err(failed)?;
-        self.put_in_place(place, &directory)?;
-        let mut open = self.directories.lock().expect("not poisoned");
-        open.last = None;
-        open.renamed_into.insert(parent.to_vec(), directory);
-        Ok(())
+        self.name_part(entry, (self.work_dir()?.dir(), &part_name(self.place(entry))))
+    }
+
+    fn split(
+        &self,
+        entry: &Entry,
+        (run, verify): (&RunId, Verify),
+        made: bool,
+        descriptors: &Arc<Quota>,
+    ) -> Result<Option<Arc<SplitPart>>> {
+        let (place, work) = (self.place(entry), self.work_dir()?);
+        let failed = |error| Error::io("create", place.as_bytes(), error);
+        let base = self.base().map_err(failed)?;
+        let id = split_id(entry, place, run, verify);
+        let part = (place, part_name(place), entry.size());
+        SplitPart::open(base, (&id, work.name()), part, made, descriptors)
+    }
+
+    fn publish_split(&self, entry: &Entry, part: &SplitPart) -> Result<()> {
+        self.name_part(entry, part.lies())
     }
 
     fn sync_names(&self) -> Vec<(Vec<u8>, Error)> {
@@ -403,76 +435,6 @@ impl Sink for FileSink {
     }
 }
 
-/// A file in the work directory.
-#[derive(Debug)]
-struct PartFile {
-    fd: OwnedFd,
-    place: RelPath,
-    size: u64,
-    /// Whether it may hold bytes that were not written by this run, or that turned out wrong.
-    stale: AtomicBool,
-    sealed: AtomicBool,
-}
-
-impl PartFile {
-    fn failed(&self, error: Errno) -> Error {
-        Error::io("write", self.place.as_bytes(), error)
-    }
-}
-
-impl SinkFile for PartFile {
-    fn write_at(&self, offset: u64, data: &[u8]) -> Result<()> {
-        fs::write_at(&self.fd, data, offset).map_err(|error| self.failed(error))
-    }
-
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        let failed = |error| Error::io("read back", self.place.as_bytes(), error);
-        match fs::read_at(&self.fd, buffer, offset).map_err(failed)? {
-            read if read < buffer.len() => Err(failed(Errno::IO)),
-            _ => Ok(()),
-        }
-    }
-
-    fn zero_at(&self, offset: u64, length: u64) -> Result<()> {
-        if !self.stale.load(Relaxed) {
-            // A new part is one hole already, unless it is too small to have been sized.
-            if self.size <= BLOCK {
-                fs::ftruncate(&self.fd, self.size).map_err(|error| self.failed(error))?;
-            }
-            return Ok(());
-        }
-        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match fs::fallocate(&self.fd, punch, offset, length) {
-            Ok(()) => Ok(()),
-            Err(Errno::NOTSUP | Errno::NOSYS) => self.write_at(offset, &vec![0; length as usize]),
-            Err(error) => Err(self.failed(error)),
-        }
-    }
-
-    fn spoiled(&self) {
-        self.stale.store(true, Relaxed);
-    }
-
-    fn seal(&self, entry: &Entry) -> Result<()> {
-        fchmod(&self.fd, permissions(entry)).map_err(|error| self.failed(error))?;
-        futimens(&self.fd, &times(entry.mtime)).map_err(|error| self.failed(error))?;
-        self.sealed.store(true, Relaxed);
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<()> {
-        // A sealed file's times and mode must last too.
-        let synced = if self.sealed.load(Relaxed) { fs::fsync(&self.fd) } else { fs::fdatasync(&self.fd) };
-        synced.map_err(|error| self.failed(error))
-    }
-}
-
-/// Read, write and execute. Set-user-ID, set-group-ID and sticky bits are left out: ownership is not
-/// kept, so they would mean something else here, and a peer must not make a program of ours privileged.
-fn permissions(entry: &Entry) -> Mode {
-    Mode::from_raw_mode(entry.mode & 0o777)
-}
-
 /// The name of an entry's unfinished file.
 fn part_name(place: &RelPath) -> String {
     data_encoding::HEXLOWER.encode(&blake3::hash(place.as_bytes()).as_bytes()[..16])
@@ -509,11 +471,6 @@ pub(super) fn digest_of(
 
 fn modified(stat: &Stat) -> Timestamp {
     Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
-}
-
-fn times(mtime: Timestamp) -> Timestamps {
-    let time = Timespec { tv_sec: mtime.seconds, tv_nsec: i64::from(mtime.nanoseconds) as _ };
-    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: time }
 }
 
 /// Nothing can be put into `path`. What is missing is made, so that something is not there says that nothing can be.

@@ -15,7 +15,7 @@ use crate::spec::TransferId;
 use crate::sys::confined::Root;
 use crate::sys::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, fstat,
-    futimens, mkdirat, unlinkat,
+    futimens, mkdirat, renameat, unlinkat,
 };
 use crate::sys::host;
 use crate::text::show;
@@ -48,6 +48,22 @@ impl WorkDir {
             made = Self::try_make(base, &name);
         }
         let (dir, is_new) = made.map_err(|(path, error)| cannot_make(base, &path, error))?;
+        Self::of(dir, name, is_new)
+    }
+
+    /// Opens the work directory of transfer `id` in `base`, if there is one.
+    pub fn open(base: &Root, id: &TransferId) -> Result<Option<Self>> {
+        let name = data_encoding::HEXLOWER.encode(id);
+        let path = path_of(&name);
+        match base.dir(&path) {
+            Ok(dir) => Self::of(dir, name, false).map(Some),
+            Err(Errno::NOENT) => Ok(None),
+            Err(error) => Err(cannot_make(base, &path, error)),
+        }
+    }
+
+    /// One that is there, if it is ours.
+    fn of(dir: Root, name: String, is_new: bool) -> Result<Self> {
         let path = path_of(&name);
         let failed = |error| Error::io("use", &path, error);
         let stat = fstat(&dir).map_err(failed)?;
@@ -86,6 +102,25 @@ impl WorkDir {
     /// The directory itself, for the journal.
     pub fn dir(&self) -> &Root {
         &self.dir
+    }
+
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What is in it.
+    pub fn names(&self) -> Result<Vec<String>, Errno> {
+        let names = Dir::read_from(&self.dir)?.map(|entry| {
+            entry.map(|entry| String::from_utf8_lossy(entry.file_name().to_bytes()).into_owned())
+        });
+        names.collect()
+    }
+
+    /// Calls it after transfer `id` from now on, unless that has one with something in it.
+    pub fn rename(&self, base: &Root, id: &TransferId) -> Result<(), Errno> {
+        let all = base.dir(WORK_DIR)?;
+        renameat(&all, &self.name, &all, data_encoding::HEXLOWER.encode(id))
     }
 
     /// Makes the unfinished file `part` anew, in place of what an earlier run left.

@@ -14,10 +14,10 @@ pub fn identity(stat: &Stat) -> FileIdentity {
     hash(&[&stat.st_dev.to_le_bytes(), &stat.st_ino.to_le_bytes(), boot()].concat())
 }
 
-/// What tells this version of a file from others: its identity, size and times.
+/// What tells this version of a file from others: its number in its file system, its size and its times. Hosts give one file
+/// system different device numbers, and are to agree on its files.
 pub fn fingerprint(stat: &Stat) -> FileIdentity {
     let numbers = [
-        stat.st_dev,
         stat.st_ino,
         stat.st_size as u64,
         stat.st_mtime as u64,

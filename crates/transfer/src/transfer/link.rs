@@ -13,6 +13,7 @@ use crate::pipeline::dialer::Dialer;
 use crate::quota::Quota;
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Iperf3Test, RunId, SourceRoot};
+use crate::split::Split;
 use crate::terms::{Purpose, Terms};
 use crate::text::foreign;
 use crate::wire::handshake::{self, Opened, Unopened};
@@ -168,6 +169,13 @@ impl Link {
             self.outbox.send(&Message::Fenced);
         }
         Ok(())
+    }
+
+    /// Says which files other transfers move, too; behind [`name_fence`](Self::name_fence).
+    pub fn name_split(&self, split: Option<&Split>) {
+        if let Some(split) = split {
+            self.outbox.send(&Message::Split(split.clone()));
+        }
     }
 
     /// What the endpoint answers to what was asked.

@@ -22,6 +22,7 @@ use crate::plan::PlanListener;
 use crate::quota::{Quota, Share};
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
+use crate::split::Split;
 use crate::store::Source;
 use crate::store::backup::Backup;
 use crate::store::file_sink::FileSink;
@@ -88,6 +89,8 @@ pub struct Setup {
     pub moving: bool,
     /// The lease under which it is made, if others may take it over.
     pub fence: Option<Fence>,
+    /// Files that other transfers of the same run move, too, if it is made under a lease.
+    pub split: Option<Split>,
     /// How it is driven.
     pub pace: Pace,
     /// Names the run, for all its tries.
@@ -126,6 +129,12 @@ pub type Transfer = Box<dyn Tracked>;
 /// Begins to move `from` there `to` here or elsewhere.
 pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
     let nonsense = |why: &str| Err(Error::new(ErrorKind::Usage, why));
+    if let Some(split) = &setup.split {
+        split.check()?;
+        if setup.fence.is_none() || setup.moving {
+            return nonsense("a file is split under a lease, and not where it is moved away");
+        }
+    }
     match (from, to) {
         (From::Local(paths), To::Endpoint(address)) => {
             let source = FileSource::local(paths, setup.terms.links)?
@@ -181,6 +190,7 @@ pub fn push(
     link.name_deletion(setup.deletion.as_ref())?;
     link.name_moving(setup.moving)?;
     link.name_fence(setup.fence.is_some())?;
+    link.name_split(setup.split.as_ref());
     link.name_roots(source.roots());
     link.request(request)?;
     let dialer = link.dialer(address, &setup.terms);
@@ -264,6 +274,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
                     moving: setup.moving,
                     mirror,
                     permit: setup.fence.clone().map(Permit::of),
+                    split: setup.split.clone(),
                 },
             )
         }

@@ -19,6 +19,7 @@ use crate::path::{MAX_PATH, MAX_PIECE};
 use crate::plan::Planned;
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
+use crate::split::Split;
 use crate::terms::{Purpose, Terms};
 use crate::wire::files::{FileReply, FileRequest};
 use crate::wire::stepped::{StepDetail, Stepped};
@@ -351,6 +352,9 @@ pub enum Message {
 
     /// Initiator to sender: whether its streams are to yield to whatever else is on the path; since version 11.
     Yield(bool),
+    /// Initiator and sender, ahead of its request and behind `Fenced`: files that other transfers of the run move, too, and
+    /// what this one does of them; since version 11.
+    Split(Split),
 }
 
 /// Encodes `message` with its length prefix.
@@ -485,6 +489,8 @@ mod tests {
         assert_eq!(encode(&Message::AskPermit(1))[4..], [52, 1]);
         assert_eq!(encode(&Message::Permitted(1, Ok(7)))[4..], [53, 1, 0, 7]);
         assert_eq!(encode(&Message::Yield(true))[4..], [54, 1]);
+        assert_eq!(encode(&Message::Split(Split::default()))[4..], [&[55][..], &[0; 17]].concat());
+        assert_eq!(encode(&Verdict::WantRanges(vec![0..7]))[4..], [8, 1, 0, 7]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

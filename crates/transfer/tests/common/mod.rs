@@ -86,6 +86,7 @@ impl Fixture {
             deletion: None,
             moving: false,
             fence: None,
+            split: None,
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: self.stall,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use super::continuing::Continued;
+use super::continuing::{Continued, Leftover};
 use super::{Compared, ReceiverState};
 use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
@@ -14,7 +14,7 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, FileId, Kind, Timestamp};
 use crate::offer::{DirectoryNames, Verdict};
 use crate::path::RelPath;
-use crate::pipeline::incoming::Incoming;
+use crate::pipeline::incoming::{Incoming, Portion};
 use crate::pipeline::write_path::{WriteHandler, segments_left};
 use crate::quota::{Held, remember};
 use crate::selection::Taking;
@@ -185,6 +185,10 @@ impl ReceiverState {
             self.path.ledger.skipped(size);
             return Ok(Some(Verdict::Skip));
         }
+        if let Some(left) = self.split_left(entry)? {
+            self.put_off(Continued { id, entry: entry.clone(), left })?;
+            return Ok(None);
+        }
         let left =
             self.path.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
         if let Standing::Present(mtime, mode) = standing {
@@ -226,7 +230,7 @@ impl ReceiverState {
         }
         if let Some(left) = left {
             if self.path.sink.has_part(entry) {
-                let left = segments_left(left, size);
+                let left = Leftover::Here(segments_left(left, size));
                 self.put_off(Continued { id, entry: entry.clone(), left })?;
                 return Ok(None);
             }
@@ -309,7 +313,19 @@ impl ReceiverState {
         entry: Entry,
         there: Option<HashMap<u64, Digest>>,
     ) -> Result<Arc<Incoming>> {
-        let file = Arc::new(Incoming::new(id, entry, self.terms.verify, there, &self.share.metadata)?);
+        self.expect_portion(id, entry, there, None)
+    }
+
+    /// The same for a file of which just a `portion` may be moved here.
+    pub(super) fn expect_portion(
+        &self,
+        id: FileId,
+        entry: Entry,
+        there: Option<HashMap<u64, Digest>>,
+        portion: Option<Portion>,
+    ) -> Result<Arc<Incoming>> {
+        let (verify, metadata) = (self.terms.verify, &self.share.metadata);
+        let file = Arc::new(Incoming::of_portion(id, entry, verify, there, portion, metadata)?);
         self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));
         Ok(file)
     }

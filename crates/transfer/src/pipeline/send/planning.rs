@@ -38,7 +38,7 @@ impl SenderState {
                 Verdict::Would(_) | Verdict::Leave | Verdict::Failed(_) => {
                     decided.extend(self.taken_off(id).map(|entry| (entry, verdict)));
                 }
-                Verdict::Want { .. } | Verdict::Skip | Verdict::Made => {
+                Verdict::Want { .. } | Verdict::WantRanges(_) | Verdict::Skip | Verdict::Made => {
                     return Err(Error::protocol(
                         "the receiver began to copy, and was asked what it would do",
                     ));
