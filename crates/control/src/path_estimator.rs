@@ -58,6 +58,8 @@ pub struct PathEstimator {
     recovery: Recovery,
     /// Whether what is remembered of a stage has not been held against it yet.
     unchecked: PerStage<bool>,
+    /// Whether streams were last seen to be held back by all that is on the path, and not by what is their own.
+    contended: bool,
 }
 
 impl PathEstimator {
@@ -81,6 +83,11 @@ impl PathEstimator {
         if stage == Stage::Network { self.recovery.fewest() } else { 1.0 }
     }
 
+    /// So many streams would fill the path if nobody else used it, and so many standard deviations more.
+    pub fn fills(&self, deviations: f64) -> f64 {
+        self.curves.network.fills(deviations, self.contended)
+    }
+
     /// Takes in an epoch; tells which stages have changed.
     pub fn learn(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> PerStage<bool> {
         let free = PerStage::from_fn(|stage: Stage| !bounds[stage].is_fixed());
@@ -101,6 +108,11 @@ impl PathEstimator {
                 changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval), same);
                 if stage == Stage::Network && self.recovery.is_spare() {
                     self.curves[stage].observe_spare(n, seen.interval.as_secs_f64());
+                    self.contended = false;
+                }
+                if stage == Stage::Network && self.recovery.is_full() {
+                    self.curves[stage].observe_full(n, seen.interval.as_secs_f64());
+                    self.contended = true;
                 }
             }
         }
@@ -293,6 +305,33 @@ mod tests {
         let able = expects(&path, Stage::Network);
         assert!((950.0..1050.0).contains(&able), "{able}");
         assert!(path.fewest(Stage::Network) > 1.0 && path.fewest(Stage::Read) <= 1.0);
+    }
+
+    #[test]
+    fn beside_others_streams_are_not_taken_for_slow_until_the_path_has_room() {
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let kernel = Some(Streams { min_rtt: ms(20), ..Streams::default() });
+        // One long flow is there: each of ours has little, and more of them more.
+        let beside = |at, n: u16, mbps| Observation {
+            at: Duration::from_secs(at),
+            concurrency: PerStage::all(n),
+            loss: Some(1e-3),
+            rtt: ms(40),
+            streams: kernel,
+            ..second(mbps, 0.03)
+        };
+        let mut path = PathEstimator::default();
+        for seen in [beside(1, 4, 130.0), beside(2, 4, 130.0), beside(3, 12, 300.0), beside(4, 12, 300.0)] {
+            path.learn(&seen, WIDE);
+        }
+        let contended = path.fills(0.0);
+        assert!(contended < 0.8 * path.curve(Stage::Network).fills(0.0, false), "{contended}");
+        // They have left, and windows had the time to grow: what a stream does now is its own.
+        for at in 5..=20 {
+            path.learn(&Observation { loss: Some(0.0), rtt: ms(20), ..beside(at, 12, 600.0) }, WIDE);
+        }
+        let room = path.fills(0.0);
+        assert_eq!(room, path.curve(Stage::Network).fills(0.0, false));
     }
 
     #[test]

@@ -137,7 +137,7 @@ impl Optimistic {
             let (n, curve) = (f64::from(seen.concurrency[stage]), self.path.curve(stage));
             let mut most = if spent[stage] { n } else { (n * growth).ceil() };
             if stage == Stage::Network && self.share == Share::Fair {
-                most = most.min(curve.fills(FAIR_DEVIATIONS).ceil());
+                most = most.min(self.path.fills(FAIR_DEVIATIONS).ceil());
             }
             let most = bounds[stage].clamp(most as u16);
             Prospect::new(stage, curve, n, (bounds[stage].clamp((n / growth) as u16).min(most), most))

@@ -50,6 +50,8 @@ pub struct Recovery {
     changed: Duration,
     /// Whether the path has room: nothing was lost or queued, though windows have had the time to fill it.
     spare: bool,
+    /// Whether it is full: packets were lost in a queue that stands.
+    full: bool,
     /// What is recovered from, in which nothing is to be tried, and what only the windows still have to grow by.
     under_way: Option<Regrowth>,
     behind: Option<Regrowth>,
@@ -91,6 +93,12 @@ impl Recovery {
     /// every stream is held back by something that is its own.
     pub const fn is_spare(&self) -> bool {
         self.spare
+    }
+
+    /// Whether packets were lost in a queue that stands: what holds streams back is all that is on the path, and nothing of
+    /// their own.
+    pub const fn is_full(&self) -> bool {
+        self.full
     }
 
     /// Takes in an epoch.
@@ -135,6 +143,7 @@ impl Recovery {
         let refilled = self.changed + self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
         let clear = seen.loss.is_some_and(|loss| loss <= 0.0) && queue < STANDING * least;
         self.spare = works && clear && self.under_way.is_none() && seen.at > refilled;
+        self.full = works && lost && queue >= STANDING * least;
         let long = Duration::from_secs_f64(LONGEST);
         self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
     }
@@ -256,6 +265,15 @@ mod tests {
         assert!(!after(&[lossy(1, 0.01), lossy(2, 0.01), lossy(3, 0.01)]).is_under_way());
         let near = |at, share| Observation { loss: Some(share), ..second(at, 8, 500, NEAR) };
         assert!(!after(&[near(1, 0.0), near(2, 0.01)]).is_under_way());
+    }
+
+    #[test]
+    fn a_path_is_full_where_packets_are_lost_in_a_queue() {
+        let full =
+            |share, trip| after(&[Observation { loss: Some(share), ..second(1, 8, 500, trip) }]).is_full();
+        assert!(full(0.01, (80, 100)));
+        assert!(!full(0.01, (80, 81)), "lost at random, or to a policer");
+        assert!(!full(0.0, (80, 100)), "a queue that loses nothing may be a stream's own");
     }
 
     #[test]

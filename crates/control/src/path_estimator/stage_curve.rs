@@ -46,8 +46,9 @@ const UNKNOWN: f64 = 0.25;
 /// Standard deviations by which a worker's rate may be hoped to be higher.
 const HOPE: f64 = 1.0;
 
-/// What a second without loss and queue takes from ln of the weight of an N that is exceeded, and how sharply N is told.
-const SPARE: f64 = 1.5;
+/// What a second without loss and queue takes from ln of the weight of an N that is exceeded, and one with losses in a queue
+/// that stands from that of an N that is not; and how sharply N is told.
+const TOLD: f64 = 1.5;
 const EDGE: f64 = 12.0;
 
 /// One pair of N and m, how likely it is, and what it makes of a worker's rate.
@@ -175,7 +176,17 @@ impl StageCurve {
     pub fn observe_spare(&mut self, n: f64, seconds: f64) {
         for cell in &mut self.cells {
             let full = 1.0 / (1.0 + (cell.knee / n).powf(EDGE));
-            cell.weight -= SPARE * seconds.min(1.0) * full;
+            cell.weight -= TOLD * seconds.min(1.0) * full;
+        }
+        self.settle();
+    }
+
+    /// Takes into account that for so many seconds packets of `n` workers were lost in a queue that stands: seldom so where
+    /// fewer than N work.
+    pub fn observe_full(&mut self, n: f64, seconds: f64) {
+        for cell in &mut self.cells {
+            let spare = 1.0 / (1.0 + (n / cell.knee).powf(EDGE));
+            cell.weight -= TOLD * seconds.min(1.0) * spare;
         }
         self.settle();
     }
@@ -262,13 +273,16 @@ impl StageCurve {
     }
 
     /// So many workers would fill the stage if nobody else used it: the (geometric) mean of what is believed, and so many
-    /// standard deviations more.
-    pub fn fills(&self, deviations: f64) -> f64 {
+    /// standard deviations more. Each of N + m has what a worker is seen to do at most; where it is `contended`, others hold
+    /// workers back, and one that has the stage for itself may do any more than that: its ln is evenly between N and N + m.
+    pub fn fills(&self, deviations: f64, contended: bool) -> f64 {
         let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
         for cell in self.likely() {
-            let fills = (cell.knee + cell.others.max(0.0)).ln();
+            let most = (cell.knee + cell.others.max(0.0)).ln();
+            let range = if contended { most - cell.knee.ln() } else { 0.0 };
+            let fills = most - range / 2.0;
             sum += cell.share * fills;
-            squares += cell.share * fills * fills;
+            squares += cell.share * (fills * fills + range * range / 12.0);
             shares += cell.share;
         }
         let mean = sum / shares;
@@ -405,6 +419,33 @@ mod tests {
             curve.possible(32.0, 0.05, 0.0)
         };
         assert!(hoped(true) > 1.5 * hoped(false), "{} and {}", hoped(true), hoped(false));
+    }
+
+    #[test]
+    fn losses_in_a_queue_speak_against_more_and_for_others_on_the_path() {
+        // Beside others each worker brings as much as the one before, so far.
+        let believed = |full: bool| {
+            let mut curve = seen(&[4.0], |n| 30.0 * n);
+            for _ in 0..4 {
+                curve.observe(4.0, 120.0, CLOSE);
+                if full {
+                    curve.observe_full(4.0, 1.0);
+                }
+            }
+            curve
+        };
+        let (full, unknown) = (believed(true), believed(false));
+        assert!(full.expected(64.0, f64::INFINITY) < 0.7 * unknown.expected(64.0, f64::INFINITY));
+        // That twelve move more is the share of others, of which any one that is alone might have all.
+        let mut beside = full;
+        beside.observe(12.0, 290.0, CLOSE);
+        beside.observe_full(12.0, 1.0);
+        let (equal, alone) = (beside.fills(0.0, false), beside.fills(0.0, true));
+        assert!(alone < 0.8 * equal && alone > 1.0, "{alone} and {equal}");
+        // Where nobody else is, N is what it is.
+        let own = seen(&[2.0, 8.0, 16.0, 32.0], |n| 100.0 * n.min(8.0));
+        let (equal, alone) = (own.fills(0.0, false), own.fills(0.0, true));
+        assert!((equal / alone - 1.0).abs() < 0.1 && (7.0..9.5).contains(&alone), "{alone} and {equal}");
     }
 
     #[test]

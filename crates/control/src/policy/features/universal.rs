@@ -164,9 +164,9 @@ impl Universal {
         pen.put(log2(moved / (1.0 - waited).max(0.05), outlook.before).clamp(-3.0, 3.0));
         pen.flag(self.path.is_in_doubt(stage));
         pen.put((-f64::from(self.unchanged[stage]) / 8.0).exp());
-        let fills = curve.fills(0.0);
+        let fills = curve.fills(0.0, false);
         pen.put(log2(fills, self.anchor[stage]).clamp(-3.0, 3.0));
-        pen.put(log2(curve.fills(1.0), fills).min(3.0));
+        pen.put(log2(curve.fills(1.0, false), fills).min(3.0));
         for (moved, spread) in outlook.moved {
             pen.put(log2(moved, goal).clamp(-3.0, 2.0));
             pen.put((2.0 * spread).min(3.0));
