@@ -58,7 +58,7 @@ pub struct PathEstimator {
     recovery: Recovery,
     /// Whether what is remembered of a stage has not been held against it yet.
     unchecked: PerStage<bool>,
-    /// Whether streams were last seen to be held back by all that is on the path, and not by what is their own.
+    /// Whether streams were seen to be held back by all that is on the path, and since then not by what is their own.
     contended: bool,
 }
 
@@ -106,17 +106,23 @@ impl PathEstimator {
                 let error = seen.standard_error[stage].max(MIN_ERROR);
                 let same = before > 0.0 && (n / before).ln().abs() < SAME_WORKERS;
                 changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval), same);
-                if stage == Stage::Network && self.recovery.is_spare() {
-                    self.curves[stage].observe_spare(n, seen.interval.as_secs_f64());
-                    self.contended = false;
-                }
-                if stage == Stage::Network && self.recovery.is_full() {
-                    self.curves[stage].observe_full(n, seen.interval.as_secs_f64());
-                    self.contended = true;
+                if stage == Stage::Network {
+                    self.hear(n, seen.interval.as_secs_f64());
                 }
             }
         }
         changed
+    }
+
+    /// Takes in what the kernel told of `n` streams in so many seconds.
+    fn hear(&mut self, n: f64, seconds: f64) {
+        if self.recovery.is_spare() {
+            self.curves.network.observe_spare(n, seconds);
+        }
+        if self.recovery.is_full() {
+            self.curves.network.observe_full(n, seconds);
+        }
+        self.contended = (self.contended || self.recovery.is_full()) && !self.recovery.is_capped();
     }
 
     fn take_in(

@@ -52,6 +52,9 @@ pub struct Recovery {
     spare: bool,
     /// Whether it is full: packets were lost in a queue that stands.
     full: bool,
+    /// Whether streams are held back by something of their own, whatever queues: nothing was lost for longer than windows need
+    /// to grow to where they lose.
+    capped: bool,
     /// What is recovered from, in which nothing is to be tried, and what only the windows still have to grow by.
     under_way: Option<Regrowth>,
     behind: Option<Regrowth>,
@@ -101,6 +104,12 @@ impl Recovery {
         self.full
     }
 
+    /// Whether nothing was lost for longer than windows need to grow to where they lose: what holds streams back is their own,
+    /// whatever queues.
+    pub const fn is_capped(&self) -> bool {
+        self.capped
+    }
+
     /// Takes in an epoch.
     pub fn watch(&mut self, seen: &Observation) {
         // Without the kernel's word nobody knows whose windows they are.
@@ -141,8 +150,9 @@ impl Recovery {
         let spacing = (ACKNOWLEDGED * SEGMENT_BITS * streams / rate.max(1.0)).min(DELAYED);
         let queue = seen.rtt.map_or(f64::INFINITY, |now| now.as_secs_f64() - least - spacing);
         let refilled = self.changed + self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
-        let clear = seen.loss.is_some_and(|loss| loss <= 0.0) && queue < STANDING * least;
-        self.spare = works && clear && self.under_way.is_none() && seen.at > refilled;
+        let regrown = seen.loss.is_some_and(|loss| loss <= 0.0) && seen.at > refilled;
+        self.capped = works && regrown && self.under_way.is_none();
+        self.spare = self.capped && queue < STANDING * least;
         self.full = works && lost && queue >= STANDING * least;
         let long = Duration::from_secs_f64(LONGEST);
         self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
