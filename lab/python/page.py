@@ -21,7 +21,7 @@ HEAD = """\
 Made by `python3 -m lab report`; do not edit by hand. `python3 -m lab run python` measures it.
 
 The package from its wheel, in an interpreter of its own for each run; what that takes to start and to import libraries
-does not count. `tidegate.copy` and the program push to one endpoint. As file systems, `tidegate (fsspec)` reads from an
+does not count, but for the large file: who has not read it after a minute counts by what has arrived. `tidegate.copy` and the program push to one endpoint. As file systems, `tidegate (fsspec)` reads from an
 endpoint over TLS, the others from nginx over plain HTTP (s3fs as an anonymous user of a bucket that nginx serves): each
 at its defaults, and for the large file also told by hand to read it in parts. What was read is compared with the source.
 

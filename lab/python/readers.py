@@ -23,9 +23,8 @@ def told_seconds(trial: Trial) -> float:
 
 
 class InPython(Contender):
-    """One whose client says itself how long it took, as its interpreter's start is none of its business."""
+    """One in an interpreter of its own."""
 
-    by_itself = True
     library: str
     package: str
 
@@ -38,13 +37,12 @@ class InPython(Contender):
     def argv(self, *words: object) -> list[object]:
         return [venv.PYTHON, client.__file__, self.library, *words]
 
-    def rate_bps(self, trial: Trial, measured: Measured) -> float:
-        return trial.source.size * 8 / told_seconds(trial)
-
 
 class PythonCopy(InPython):
-    """`tidegate.copy`, to the endpoint that the program copies to."""
+    """`tidegate.copy`, to the endpoint that the program copies to. Its client says how long it took: the interpreter's start
+    is none of its business."""
 
+    by_itself = True
     name, level, trust = "tidegate.copy", "a", Tidegate("a").trust
     library = package = "tidegate"
 
@@ -61,6 +59,9 @@ class PythonCopy(InPython):
         target = self.program.ticket(trial).rstrip("/") + "/copied/"
         return [Command(trial.link.sender, self.argv("copy", target, f"{trial.source.root}/", "-"),
                         environment={"TIDEGATE_STATE": str(trial.scratch / "client")})]
+
+    def rate_bps(self, trial: Trial, measured: Measured) -> float:
+        return trial.source.size * 8 / told_seconds(trial)
 
 
 class Reader(InPython):
