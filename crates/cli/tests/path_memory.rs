@@ -184,7 +184,10 @@ fn paths_are_shown_and_forgotten() {
     assert_eq!(seen["paths"][0]["memory"]["stages"]["network"]["workers"], 7);
     fs::write(world.path("state/tidegate/paths/odd.json"), "odd").expect("written");
     let ran = world.run(&["history", "show"]);
-    assert!(ran.code == 0 && ran.out == shown && ran.err.contains("odd.json: is damaged"), "{ran:?}");
+    assert!(ran.code == 0 && ran.err.contains("odd.json: is damaged"), "{ran:?}");
+    // Time has passed meanwhile.
+    let of_path = |text: &str| text.rsplit("  ").next().map(str::to_owned);
+    assert_eq!((ran.out.lines().count(), of_path(&ran.out)), (2, of_path(&shown)), "{ran:?}");
     assert_eq!(world.json(&["history", "forget", "--paths"]).1["paths"], 2);
     assert_eq!(world.ok(&["history", "forget", "--paths"]), "0 paths forgotten\n");
     copy(&world, &server, 1, &[]);
