@@ -7,6 +7,7 @@ the interpreter's start, as JSON.
 
 import json
 import random
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -82,6 +83,8 @@ LIBRARIES = {each.__name__: each for each in (tidegate, http, s3fs, obstore)}
 
 
 def main() -> None:
+    # Whoever is told to leave does, whatever code it is in.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     library, task, address, path, out, *numbers = sys.argv[1:]
     if task == "copy":
         import tidegate as package
