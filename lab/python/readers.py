@@ -25,7 +25,7 @@ def told_seconds(trial: Trial) -> float:
 class InPython(Contender):
     """One in an interpreter of its own."""
 
-    library: str
+    backend: str
     package: str
 
     def missing(self) -> str | None:
@@ -35,7 +35,7 @@ class InPython(Contender):
         return f"{self.package} {venv.version(self.package)}"
 
     def argv(self, *words: object) -> list[object]:
-        return [venv.PYTHON, client.__file__, self.library, *words]
+        return [venv.PYTHON, client.__file__, self.backend, *words]
 
 
 class PythonCopy(InPython):
@@ -44,7 +44,7 @@ class PythonCopy(InPython):
 
     by_itself = True
     name, level, trust = "tidegate.copy", "a", Tidegate("a").trust
-    library = package = "tidegate"
+    backend = package = "tidegate"
 
     def __init__(self) -> None:
         self.program = Tidegate("a")
@@ -83,7 +83,7 @@ class OfTidegate(Reader):
     """The package's file system, over TLS from an endpoint."""
 
     name, level, trust = "tidegate (fsspec)", "a", "TLS 1.3"
-    library = package = "tidegate"
+    backend = package = "tidegate"
 
     def prepare(self, trial: Trial) -> None:
         endpoint = [tidegate_binary(), "endpoint", "--root", trial.source.root, "--listen",
@@ -101,7 +101,7 @@ class FromNginx(Reader):
     programs = ("nginx", "openssl")
 
     def __init__(self, library: str, package: str, name: str, in_parts: bool = False) -> None:
-        self.library, self.package = f"{library}-parts" if in_parts else library, package
+        self.backend, self.package = f"{library}-parts" if in_parts else library, package
         self.name = f"{name}, {client.PARTS} parts at once" if in_parts else name
 
     def prepare(self, trial: Trial) -> None:

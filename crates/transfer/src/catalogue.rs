@@ -102,19 +102,9 @@ impl<V: Remembered> Catalogue<V> {
         self.known.get(&key(path)).cloned()
     }
 
-    /// What is known of each of `paths`. Neighbours in a listing are neighbours in the log as a rule: whoever follows
-    /// the last one found is looked at before the whole is searched.
+    /// What is known of each of `paths`.
     pub fn get_all<'p>(&self, paths: impl Iterator<Item = &'p [u8]>) -> Vec<Option<V>> {
-        let mut next = 0;
-        let get = |path: &'p [u8]| {
-            let key = key(path);
-            if self.known.get_index(next).is_none_or(|(there, _)| *there != key) {
-                next = self.known.get_index_of(&key)?;
-            }
-            next += 1;
-            Some(self.known[next - 1].clone())
-        };
-        paths.map(get).collect()
+        paths.map(|path| self.get(path)).collect()
     }
 
     /// Remembers verified files.
