@@ -102,9 +102,19 @@ impl<V: Remembered> Catalogue<V> {
         self.known.get(&key(path)).cloned()
     }
 
-    /// What is known of each of `paths`.
+    /// What is known of each of `paths`. Neighbours in a listing are neighbours in the log as a rule: whoever follows
+    /// the last one found is looked at before the whole is searched.
     pub fn get_all<'p>(&self, paths: impl Iterator<Item = &'p [u8]>) -> Vec<Option<V>> {
-        paths.map(|path| self.get(path)).collect()
+        let mut next = 0;
+        let get = |path: &'p [u8]| {
+            let key = key(path);
+            if self.known.get_index(next).is_none_or(|(there, _)| *there != key) {
+                next = self.known.get_index_of(&key)?;
+            }
+            next += 1;
+            Some(self.known[next - 1].clone())
+        };
+        paths.map(get).collect()
     }
 
     /// Remembers verified files.
