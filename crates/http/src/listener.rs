@@ -1,6 +1,7 @@
 //! Listens: sockets, TLS, and the limits that keep one client from costing the others.
 
 use std::io;
+use std::future::pending;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
@@ -137,6 +138,36 @@ impl Listener {
     pub async fn serve(self, app: Router, stop: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
         let (stopping, stopped) = watch::channel(());
+        self.accept(app, async || None, &graceful, (stopped, stop)).await;
+        drop(self.socket);
+        drop(stopping);
+        if timeout(DRAIN, graceful.shutdown()).await.is_err() {
+            tracing::info!("connections that were still busy after {DRAIN:?} are cut");
+        }
+    }
+
+    /// Until it is dropped, passes what each connection brings to `other`, byte for byte and TLS included, and serves those
+    /// that have none.
+    pub async fn pass<F>(&self, other: impl Fn() -> F + Clone + Send + 'static, otherwise: Router)
+    where
+        F: Future<Output = Option<TcpStream>> + Send + 'static,
+    {
+        // Both end what is being answered when they are dropped.
+        let graceful = GracefulShutdown::new();
+        let (_stopping, stopped) = watch::channel(());
+        self.accept(otherwise, other, &graceful, (stopped, pending())).await;
+    }
+
+    /// Accepts until `stop`.
+    async fn accept<F>(
+        &self,
+        app: Router,
+        other: impl Fn() -> F + Clone + Send + 'static,
+        graceful: &GracefulShutdown,
+        (stopped, stop): (watch::Receiver<()>, impl Future<Output = ()>),
+    ) where
+        F: Future<Output = Option<TcpStream>> + Send + 'static,
+    {
         let mut stop = std::pin::pin!(stop);
         loop {
             let accepted = tokio::select! {
@@ -160,8 +191,15 @@ impl Listener {
             };
             tune(&stream);
             let (app, watcher, tls) = (app.clone(), graceful.watcher(), self.tls.clone());
-            let mut stopped = stopped.clone();
+            let (mut stopped, other) = (stopped.clone(), other.clone());
             tokio::spawn(async move {
+                if let Some(mut other) = other().await {
+                    tune(&other);
+                    if let Err(error) = copy_bidirectional(&mut stream, &mut other).await {
+                        tracing::debug!("a connection that was passed on ended: {error}");
+                    }
+                    return drop(place);
+                }
                 match tls {
                     None => answer(stream, Peer(peer), app, watcher).await,
                     Some(tls) => tokio::select! {
@@ -176,11 +214,6 @@ impl Listener {
                 }
                 drop(place);
             });
-        }
-        drop(self.socket);
-        drop(stopping);
-        if timeout(DRAIN, graceful.shutdown()).await.is_err() {
-            tracing::info!("connections that were still busy after {DRAIN:?} are cut");
         }
     }
 }

@@ -15,7 +15,9 @@ mod problem;
 mod sign_in;
 mod spread;
 
+pub(crate) use auth::share_token;
 pub use auth::read_token;
+pub(crate) use frame::hardened;
 pub use problem::Problem;
 pub use tidegate_http::listener::{Listener, TlsFiles};
 
@@ -98,7 +100,7 @@ pub struct Api {
 }
 
 impl Api {
-    /// Listens; needs a runtime. Before anything else is opened, so that a second service changes nothing.
+    /// Listens; needs a runtime.
     pub fn listen(config: &Config) -> io::Result<Listener> {
         let address = config.listen;
         if config.tls.is_none() && !config.clear && is_open(address) {
@@ -132,9 +134,7 @@ impl Api {
             connections,
             stop,
         };
-        let api = Self { listener, keys, code, stopper, app: Arc::new(app) };
-        auth::replace_private(&directory.join(URL_FILE), &format!("{}\n", api.url()))?;
-        Ok(api)
+        Ok(Self { listener, keys, code, stopper, app: Arc::new(app) })
     }
 
     /// Where it can be reached from this host.
@@ -174,6 +174,11 @@ fn router(app: Arc<App>, keys: &Arc<Keys>) -> Router {
     let (page, _) = sign_in::routes().map(|router| router.route_layer(from_fn(frame::patient))).into_parts();
     let router = ours.with_state(app).merge(page.with_state(Arc::clone(keys)));
     frame::finish(router).layer(from_fn_with_state(metrics, metrics::count))
+}
+
+/// Notes for commands on this host where the service listens.
+pub(crate) fn note_url(config: &Config, url: &str) -> io::Result<()> {
+    auth::replace_private(&config.state.join(DIRECTORY).join(URL_FILE), &format!("{url}\n"))
 }
 
 /// The token of the service whose state lies in `state`.

@@ -59,4 +59,6 @@ mod dashboard;
 
 pub mod api;
 
+mod standby;
+
 pub mod server;

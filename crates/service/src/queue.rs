@@ -9,12 +9,14 @@ mod once;
 mod open;
 mod pages;
 mod retry;
+mod shared;
 mod submit;
 
 pub use once::{IdempotencyKey, Submission};
 pub(crate) use open::FILE;
 pub use pages::Candidate;
 pub(crate) use retry::GIVEN_UP;
+pub use shared::SharedQueue;
 
 use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

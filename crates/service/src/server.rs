@@ -6,17 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
+use tidegate_transfer::wire::ticket::Place;
 
-use crate::api::{Api, ApiParts, Config, DIRECTORY, EpochFiles};
+use crate::api::{Api, ApiParts, Config, DIRECTORY, EpochFiles, note_url, share_token};
 use crate::database::DatabaseError;
 use crate::estimate::{self, Program};
 use crate::fleet::{Fleet, FleetError};
 use crate::history::{History, Recorder, Retention, Timestamp};
 use crate::mover::Mover;
 use crate::names::Names;
-use crate::queue::{FILE, Queue, QueueError};
+use crate::queue::{FILE, Queue, QueueError, SharedQueue};
 use crate::scheduler::{self, Chooser, Limits, Scheduler, Sizes};
 use crate::spread::Spreading;
+use crate::standby;
 
 /// How long jobs that have ended are kept in the queue; history keeps what was learned from them.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -32,7 +34,7 @@ pub struct Options {
     /// Where history is kept.
     pub database: String,
     /// Whether the queue is there too, which must be PostgreSQL, and shared with other services, one of which works on it.
-    pub shared_queue: bool,
+    pub sharing: Option<Sharing>,
     /// How much of history is kept.
     pub retention: Retention,
     /// How much may run at the same time.
@@ -53,6 +55,22 @@ pub struct Options {
     pub seed: u64,
 }
 
+/// A queue that services share.
+#[derive(Clone, Debug, Default)]
+pub struct Sharing {
+    /// Where the others reach this one, unless that is where it listens.
+    pub reached_at: Option<Place>,
+}
+
+/// What is to be known of a service from outside, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ready<'a> {
+    /// It is asked here: it works, or another one does, to which it passes on.
+    Listens(&'a str),
+    /// It works, and this link signs a browser in.
+    Works(&'a str),
+}
+
 /// Why a service did not start: one line.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -70,16 +88,16 @@ pub enum StartError {
     Queue(#[from] QueueError),
 }
 
-/// Runs a service until `stop`; `ready` hears its address and the link that signs a browser in.
+/// Runs a service until `stop`; `ready` hears how it can be asked.
 pub async fn run(
     options: Options,
-    ready: impl FnOnce(&str, &str),
+    mut ready: impl FnMut(Ready<'_>),
     stop: impl Future<Output = ()>,
 ) -> Result<(), StartError> {
     let Options {
         api: config,
         database,
-        shared_queue,
+        sharing,
         retention,
         limits,
         program,
@@ -92,23 +110,32 @@ pub async fn run(
     } = options;
     let mut stop = std::pin::pin!(stop);
     let own = config.state.join(DIRECTORY);
-    let opening = async {
-        match shared_queue {
-            true => open_shared(&own, &database).await,
-            false => Queue::open(&own).await,
+    let (listener, queue) = match &sharing {
+        None => {
+            let queue = Queue::open(&own).await?;
+            (Api::listen(&config)?, queue)
+        }
+        Some(sharing) => {
+            nothing_waits(&own).await?;
+            let shared = SharedQueue::open(&database).await?;
+            share_token(&own, &shared).await?;
+            let listener = Api::listen(&config)?;
+            note_url(&config, &listener.url())?;
+            ready(Ready::Listens(&listener.url()));
+            let place = standby::place(&listener, sharing.reached_at.as_ref());
+            // Who waits for another service's end may be stopped as well.
+            let queue = tokio::select! {
+                ours = standby::until_ours(&shared, &listener, &place) => ours?,
+                () = &mut stop => return Ok(()),
+            };
+            (listener, queue)
         }
     };
-    // Who waits for another service's end may be stopped as well.
-    let queue = tokio::select! {
-        opened = opening => Arc::new(opened?.with_names(names.clone())),
-        () = &mut stop => return Ok(()),
-    };
-    // Not before: a proxy in front finds the one that works by who answers.
-    let listener = Api::listen(&config)?;
+    let queue = Arc::new(queue.with_names(names.clone()));
     let history = History::open(&database).await?;
-    let fleet = match shared_queue {
-        true => Fleet::open_at(&database).await?,
-        false => Fleet::open(&own).await?,
+    let fleet = match &sharing {
+        Some(_) => Fleet::open_at(&database).await?,
+        None => Fleet::open(&own).await?,
     };
     let fleet = Arc::new(fleet.with_term(lease_term));
     let recorder = Recorder::start(history.clone());
@@ -135,7 +162,11 @@ pub async fn run(
         epochs,
     };
     let api = Api::new(listener, &config, parts)?;
-    ready(&api.url(), &api.sign_in_link());
+    if sharing.is_none() {
+        note_url(&config, &api.url())?;
+        ready(Ready::Listens(&api.url()));
+    }
+    ready(Ready::Works(&api.sign_in_link()));
     let mut taken_over = false;
     let ended = async {
         tokio::select! {
@@ -159,8 +190,8 @@ pub async fn run(
     }
 }
 
-/// Opens the queue that services share, unless jobs wait in this one's own: nobody would begin them.
-async fn open_shared(own: &Path, database: &str) -> Result<Queue, QueueError> {
+/// Makes sure that no jobs wait in the queue of a service's own, before it shares another: nobody would begin them.
+async fn nothing_waits(own: &Path) -> Result<(), QueueError> {
     if own.join(FILE).exists() {
         let local = Queue::open(own).await?;
         let waiting = local.waiting();
@@ -171,7 +202,7 @@ async fn open_shared(own: &Path, database: &str) -> Result<Queue, QueueError> {
             return Err(QueueError::Database { path: local.place().to_owned(), message });
         }
     }
-    Queue::open_shared(database).await
+    Ok(())
 }
 
 fn waits(jobs: u64) -> String {

@@ -19,8 +19,8 @@ use tidegate_service::job::{Request, Summary};
 use tidegate_service::mover::{BoxFuture, Ended, Mover, Outcome, Run, StreamDemand};
 use tidegate_service::names::Names;
 use tidegate_service::scheduler::{Limits, Sizes};
-use tidegate_service::server::{Options, run};
-use tokio::sync::{oneshot, watch};
+use tidegate_service::server::{Options, Ready, run};
+use tokio::sync::{mpsc, oneshot, watch};
 
 /// Jobs that are done once the gate is open.
 struct Gated(watch::Receiver<bool>);
@@ -89,7 +89,7 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
             state: state.path().to_owned(),
         },
         database: postgres.fresh(),
-        shared_queue: false,
+        sharing: None,
         lease_term: tidegate_service::fleet::TERM,
         retention: Default::default(),
         limits: Limits::default(),
@@ -100,13 +100,17 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
         epochs: Box::new(|id| format!("/nowhere/{id}").into()),
         seed: 1,
     };
-    let (ready, url) = oneshot::channel();
+    let (ready, mut urls) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving =
-        tokio::spawn(run(options, move |url, _| ready.send(url.to_owned()).expect("heard"), async {
-            let _ = stopped.await;
-        }));
-    let url = url.await.expect("ready");
+    let ready = move |told: Ready<'_>| {
+        if let Ready::Listens(url) = told {
+            ready.send(url.to_owned()).expect("heard");
+        }
+    };
+    let serving = tokio::spawn(run(options, ready, async {
+        let _ = stopped.await;
+    }));
+    let url = urls.recv().await.expect("ready");
     let token = token_of(state.path()).expect("read").expect("made");
     let address = url.strip_prefix("http://").expect("a URL").parse().expect("an address");
     let asked = Asked { address, bearer: format!("Bearer {token}") };

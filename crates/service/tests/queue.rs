@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use tidegate_service::job::{Dependency, Event, JobId, Request, State};
 use tidegate_service::names::Names;
-use tidegate_service::queue::{IdempotencyKey, Note, Queue, QueueError};
+use tidegate_service::queue::{IdempotencyKey, Note, Queue, QueueError, SharedQueue};
 
 /// Where the queue of a test is.
 enum Place {
@@ -44,7 +44,7 @@ impl Place {
     async fn open(&self) -> Queue {
         match self {
             Self::File(directory) => Queue::open(&directory.path().join("state")).await,
-            Self::Server(_, url) => Queue::open_shared(url).await,
+            Self::Server(_, url) => SharedQueue::open(url).await?.take("here:1").await,
         }
         .expect("opened")
     }

@@ -16,7 +16,8 @@ use tidegate_service::history::Retention;
 use tidegate_service::mover::Programs;
 use tidegate_service::names::Names;
 use tidegate_service::scheduler::{Limits, Sizes};
-use tidegate_service::server::{Options, run as run_service};
+use tidegate_service::server::{Options, Ready, Sharing, run as run_service};
+use tidegate_transfer::wire::ticket::Place;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,7 +33,7 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOS
 
 /// Serve estimates and transfer jobs over HTTP, with a dashboard.
 ///
-/// Prints its address and, on the second line, a link that signs a browser in. Jobs are kept on disk: after a
+/// Prints its address and, on the second line, once it works, a link that signs a browser in. Jobs are kept on disk: after a
 /// crash the next start goes on with them. SIGTERM lets jobs stop where they can go on later, and exits 0.
 #[derive(Debug, Args)]
 pub struct ServeArgs {
@@ -51,10 +52,13 @@ pub struct ServeArgs {
     /// Where history is kept: sqlite:PATH or postgres://… [default: history.db in the state directory]
     #[arg(long, value_name = "URL", env = "TIDEGATE_DATABASE", hide_env_values = true)]
     database: Option<String>,
-    /// Keep jobs in --database, which is PostgreSQL, too: of the services that share them one works, and another takes
-    /// over within seconds when it ends
+    /// Keep jobs in --database, which is PostgreSQL, too: each of the services that share them can be asked, one works, and
+    /// another takes over within seconds when it ends
     #[arg(long, requires = "database")]
     shared_queue: bool,
+    /// Where these services reach this one [default: where it listens, by this host's name if that is everywhere]
+    #[arg(long, value_name = "HOST[:PORT]", requires = "shared_queue")]
+    advertise: Option<Place>,
     /// Forget records of history that are older; more where old logs were imported
     #[arg(long, value_name = "AGE", default_value = "396d", value_parser = parse_duration)]
     keep_history: Duration,
@@ -117,7 +121,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             state,
         },
         database,
-        shared_queue: args.shared_queue,
+        sharing: args.shared_queue.then(|| Sharing { reached_at: args.advertise.clone() }),
         retention: Retention { age: args.keep_history, ..Retention::default() },
         limits: Limits {
             jobs: args.max_jobs as usize,
@@ -163,10 +167,11 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
                 std::process::exit(i32::from(INTERRUPTED));
             });
         };
-        let ready = |url: &str, link: &str| {
+        let ready = |ready: Ready<'_>| {
+            let (Ready::Listens(line) | Ready::Works(line)) = ready;
             let mut out = std::io::stdout().lock();
             // Nobody may read it.
-            let _ = writeln!(out, "{url}\n{link}").and_then(|()| out.flush());
+            let _ = writeln!(out, "{line}").and_then(|()| out.flush());
         };
         run_service(options, ready, stop).await.map_err(|error| anyhow::Error::from(usage(error.to_string())))
     });

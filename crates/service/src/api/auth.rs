@@ -18,6 +18,7 @@ use axum::response::{IntoResponse, Response};
 use blake3::Hash;
 
 use super::problem::Problem;
+use crate::queue::SharedQueue;
 
 /// Bytes of randomness in a token.
 const TOKEN_BYTES: usize = 32;
@@ -167,6 +168,27 @@ fn read_or_make(directory: &Path) -> io::Result<String> {
     write_private(&path, &format!("{token}\n"))?;
     // Another service may have been first: what is there counts.
     read_token(directory)?.ok_or_else(|| io::Error::other(format!("{} vanished", path.display())))
+}
+
+/// Has the service in `directory` opened by the token of those that share `queue` with it; the first one's is all others'.
+pub(crate) async fn share_token(directory: &Path, queue: &SharedQueue) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let own = read_token(directory)?;
+    let proposed = own.clone().map_or_else(random, Ok)?;
+    let theirs = queue.token(&proposed).await.map_err(io::Error::other)?;
+    let path = directory.join(TOKEN_FILE);
+    match own {
+        None => write_private(&path, &format!("{theirs}\n")),
+        Some(own) if own == theirs => Ok(()),
+        Some(_) => {
+            let why = format!(
+                "{} is not the token of the services that share the queue of {}: remove it, to take theirs",
+                path.display(),
+                queue.place()
+            );
+            Err(io::Error::new(io::ErrorKind::InvalidData, why))
+        }
+    }
 }
 
 /// Writes a file only its owner can read, unless it is there already.

@@ -74,13 +74,14 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 }
 
-/// Gives each answer what a browser should know, bounds bodies, and answers what no route does.
+/// Answers what no route does, besides what every answer gets.
 pub fn finish<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
-    router
-        .fallback(nowhere)
-        .method_not_allowed_fallback(otherwise)
-        .layer(DefaultBodyLimit::max(BODY_BYTES))
-        .layer(axum::middleware::from_fn(harden))
+    hardened(router.fallback(nowhere).method_not_allowed_fallback(otherwise))
+}
+
+/// Gives each answer what a browser should know, and bounds bodies.
+pub fn hardened<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+    router.layer(DefaultBodyLimit::max(BODY_BYTES)).layer(axum::middleware::from_fn(harden))
 }
 
 /// A path that means nothing.

@@ -20,10 +20,13 @@ const LOOKED: Duration = Duration::from_secs(1);
 pub(super) const SCHEMA: &[&str] = &["
 CREATE TABLE queue_lease (name TEXT PRIMARY KEY, epoch {whole} NOT NULL, until_ms {whole} NOT NULL);
 INSERT INTO queue_lease (name, epoch, until_ms) VALUES ('queue', 0, 0);
+", "
+ALTER TABLE queue_lease ADD COLUMN place TEXT NOT NULL DEFAULT '';
+ALTER TABLE queue_lease ADD COLUMN token TEXT NOT NULL DEFAULT '';
 "];
 
 /// The server's clock; not the time at which a transaction began.
-const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT";
+pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT";
 
 /// The queue is ours.
 #[derive(Debug)]
@@ -35,16 +38,17 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Waits until no other service holds it, and takes it.
-    pub async fn take(database: &Database) -> Result<Self, DatabaseError> {
+    /// Waits until no other service holds it, and takes it for the one that others reach at `place`.
+    pub async fn take(database: &Database, place: &str) -> Result<Self, DatabaseError> {
         let take = format!(
-            "UPDATE queue_lease SET epoch = epoch + 1, until_ms = {NOW} + $1 \
+            "UPDATE queue_lease SET epoch = epoch + 1, until_ms = {NOW} + $1, place = $2 \
              WHERE name = 'queue' AND until_ms < {NOW} RETURNING epoch"
         );
         let mut waits = false;
         let epoch = loop {
             let asked = sqlx::query_scalar(AssertSqlSafe(take.clone()))
                 .bind(milliseconds(HELD))
+                .bind(place.to_owned())
                 .fetch_optional(database.reads());
             match database.patiently("take the queue", asked).await {
                 Ok(Some(epoch)) => break epoch,
@@ -52,7 +56,7 @@ impl Lease {
                 Ok(None) => {
                     waits = true;
                     tracing::info!(
-                        "another service works on the queue of {}: this one takes over when that ends",
+                        "another service works on the queue of {}: this one passes on to it, and takes over when it ends",
                         database.place()
                     );
                 }

@@ -1,4 +1,4 @@
-//! Opens the queue: its place, what keeps other services from it, its tables.
+//! Opens the queue: its place, what keeps other services from a file, its tables.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
@@ -6,7 +6,6 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-use super::lease::{self, Lease};
 use super::{Hold, Queue, QueueError, QueueResult};
 use crate::database::{Database, DatabaseError, Durability};
 use crate::job::Request;
@@ -44,16 +43,7 @@ impl Queue {
         Self::with(database, Hold::File(lock)).await
     }
 
-    /// Opens the queue in a PostgreSQL database that several services share, once none of the others works on it.
-    pub async fn open_shared(url: &str) -> QueueResult<Self> {
-        let wrong = |error: DatabaseError| broken("in a database", &error);
-        let database = Database::open(url, Durability::Full).await.map_err(wrong)?;
-        database.migrate("queue lease", lease::SCHEMA).await.map_err(wrong)?;
-        let lease = Lease::take(&database).await.map_err(wrong)?;
-        Self::with(database, Hold::Lease(lease)).await
-    }
-
-    async fn with(database: Database, hold: Hold) -> QueueResult<Self> {
+    pub(super) async fn with(database: Database, hold: Hold) -> QueueResult<Self> {
         let queue = Self { database, hold, names: Names::default(), waiting: AtomicU64::new(0) };
         let wrong = |error: DatabaseError| broken(queue.database.place(), &error);
         queue.database.migrate("queue", SCHEMA).await.map_err(wrong)?;
@@ -97,7 +87,7 @@ impl Queue {
 }
 
 /// In one line, with its place once.
-fn broken(place: &str, error: &DatabaseError) -> QueueError {
+pub(super) fn broken(place: &str, error: &DatabaseError) -> QueueError {
     let text = error.to_string();
     let message = text.strip_prefix(place).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(&text);
     QueueError::Database { path: place.to_owned(), message: message.to_owned() }

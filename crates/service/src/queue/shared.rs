@@ -1,0 +1,55 @@
+//! The queue that several services share, to the one that does not work on it: who does, what opens all of them, and its turn.
+
+use sqlx::AssertSqlSafe;
+
+use super::lease::{self, Lease, NOW};
+use super::open::broken;
+use super::{Hold, Queue, QueueResult};
+use crate::database::{Database, Durability};
+
+/// A queue in PostgreSQL, whoever works on it; clones share its connections.
+#[derive(Clone, Debug)]
+pub struct SharedQueue {
+    database: Database,
+}
+
+impl SharedQueue {
+    /// Opens it, whether or not another service works on it.
+    pub async fn open(url: &str) -> QueueResult<Self> {
+        let wrong = |error| broken("in a database", &error);
+        let database = Database::open(url, Durability::Full).await.map_err(wrong)?;
+        database.migrate("queue lease", lease::SCHEMA).await.map_err(wrong)?;
+        Ok(Self { database })
+    }
+
+    /// How it is called, without user and password.
+    pub fn place(&self) -> &str {
+        self.database.place()
+    }
+
+    /// The token that opens every service that shares it: the first one's.
+    pub async fn token(&self, own: &str) -> QueueResult<String> {
+        let take = "UPDATE queue_lease SET token = CASE WHEN token = '' THEN $1 ELSE token END \
+                    WHERE name = 'queue' RETURNING token";
+        let asked = sqlx::query_scalar(take).bind(own.to_owned()).fetch_one(self.database.reads());
+        let asked = self.database.patiently("learn the services' token", asked).await;
+        asked.map_err(|error| broken(self.place(), &error))
+    }
+
+    /// Where the service is reached that works on it now.
+    pub async fn worker(&self) -> Option<String> {
+        let who = format!("SELECT place FROM queue_lease WHERE name = 'queue' AND until_ms >= {NOW}");
+        let asked = sqlx::query_scalar(AssertSqlSafe(who)).fetch_optional(self.database.reads());
+        self.database.patiently("learn who works", asked).await.unwrap_or_else(|error| {
+            tracing::warn!("{error}");
+            None
+        })
+    }
+
+    /// Waits until no other service works on it, and takes it for the one that others reach at `place`.
+    pub async fn take(&self, place: &str) -> QueueResult<Queue> {
+        let lease = Lease::take(&self.database, place).await;
+        let lease = lease.map_err(|error| broken(self.place(), &error))?;
+        Queue::with(self.database.clone(), Hold::Lease(lease)).await
+    }
+}
