@@ -9,6 +9,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use common::{Fixture, assert_same_tree, drive, eventually, is_error};
+use tidegate_control::{BitRate, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::fence::Fence;
 use tidegate_transfer::transfer::route::{From, Setup, To, begin};
@@ -56,6 +57,25 @@ fn files_get_their_names_once_leave_is_given_on_either_route() {
         assert_same_tree(&f.dir("source"), &there);
         assert_eq!(asked.load(Relaxed), 1, "leave lasts");
     }
+}
+
+/// Hashes that come after the content, of more files than may wait for their names: who hears of them hears the answer, too.
+#[test]
+fn leave_is_heard_of_while_more_files_become_whole_than_may_wait_for_their_names() {
+    let mut f = Fixture::new();
+    f.terms.limits.read = Some(BitRate::from_mbps(40.0));
+    f.setpoint = PerStage::all(8);
+    let names: Vec<String> = (0..2000).map(|file| format!("d{}/{file}", file % 7)).collect();
+    let files: Vec<(&str, u64)> = names.iter().map(|name| (&name[..], 15_000)).collect();
+    let from = f.local(&[f.source(&files)]);
+    let slow = Fence::new(1, || {
+        std::thread::sleep(Duration::from_millis(200));
+        Ok(Duration::from_millis(250))
+    });
+    let transfer = begin(&from, &f.to_endpoint("in/"), &fenced(&f, slow)).expect("begun");
+    let moved = drive(transfer, f.setpoint).expect("moved").0;
+    assert_eq!((moved.files_failed, moved.files_done), (0, 2000));
+    assert_same_tree(&f.dir("source"), &f.root.join("in/source"));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use crate::ledger::Ledger;
 use crate::manifest::{Entry, FileId, Kind, MAX_SIZE, Timestamp};
 use crate::mirror::Mirror;
 use crate::offer::{Again, OFFER_ENTRIES, Outcome, WINDOW};
-use crate::pipeline::incoming::Incoming;
+use crate::pipeline::incoming::{Change, Incoming};
 use crate::pipeline::intake::receive_frames;
 use crate::pipeline::write_path::{WriteHandler, WritePath, WriteSettings, WriteThreads, spawn};
 use crate::quota::{Held, Share, remember};
@@ -68,6 +68,7 @@ pub struct Receiver {
     streams: Mutex<Vec<Stream>>,
     offers: Mutex<Option<mpsc::Sender<(Intent, Held)>>>,
     background: Mutex<Vec<JoinHandle<()>>>,
+    handing_in: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// Where received files go.
@@ -152,6 +153,9 @@ struct ReceiverState {
     /// Files of which something is left, until that has been read again, and the queue they wait in.
     continued: Mutex<HashMap<FileId, (Entry, Held)>>,
     to_continue: Mutex<Option<mpsc::Sender<Continued>>>,
+    /// Files whose last hash came after their content. Whoever hands one in may wait for the committer, and that for leave
+    /// that whoever hears of hashes hears of.
+    vouched: Mutex<Option<mpsc::Sender<Arc<Incoming>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
     asks_hashes: bool,
     taking: Taking,
@@ -210,6 +214,7 @@ impl Receiver {
         let names = if may_miss || taking != Taking::default() { 0 } else { asked.names() };
         let (offers, intents) = mpsc::channel();
         let (to_continue, continued) = mpsc::channel();
+        let (to_hand_in, vouched) = mpsc::channel();
         let shared = Arc::new(ReceiverState {
             path: WritePath::new(WriteSettings {
                 sink,
@@ -228,6 +233,7 @@ impl Receiver {
             compared: Mutex::default(),
             continued: Mutex::default(),
             to_continue: Mutex::new(Some(to_continue)),
+            vouched: Mutex::new(Some(to_hand_in)),
             catalogue,
             asks_hashes,
             taking,
@@ -258,12 +264,16 @@ impl Receiver {
             spawn(&shared, "continue", move |shared| shared.continue_files(&continued)),
         ];
         let background = background.into_iter().flatten().collect();
+        let handing_in = spawn(&shared, "hand-in", move |shared| {
+            vouched.iter().for_each(|file| shared.complete(&file));
+        });
         Self {
             shared,
             threads,
             streams: Mutex::default(),
             offers: Mutex::new(Some(offers)),
             background: Mutex::new(background),
+            handing_in: Mutex::new(handing_in),
         }
     }
 
@@ -337,8 +347,10 @@ impl Receiver {
                 for (id, segment, digest) in hashes {
                     let file = shared.files.read().expect("not poisoned").get(&id).map(Arc::clone);
                     if let Some(file) = file {
-                        let change = file.expect(segment, digest)?;
-                        shared.path.follow(&**shared, &file, change);
+                        match file.expect(segment, digest)? {
+                            Change::Complete => shared.vouched_for(file),
+                            change => shared.path.follow(&**shared, &file, change),
+                        }
                     }
                 }
             }
@@ -450,14 +462,13 @@ impl Receiver {
                 tracing::error!("a stream's worker panicked");
             }
         }
+        // What is whole is handed in while somebody commits.
+        self.shared.vouched.lock().expect("not poisoned").take();
+        join_all(self.handing_in.lock().expect("not poisoned").take());
         self.threads.join();
         self.offers.lock().expect("not poisoned").take();
         self.shared.to_continue.lock().expect("not poisoned").take();
-        for thread in std::mem::take(&mut *self.background.lock().expect("not poisoned")) {
-            if thread.join().is_err() {
-                tracing::error!("a worker of the receiver panicked");
-            }
-        }
+        join_all(std::mem::take(&mut *self.background.lock().expect("not poisoned")));
         let files = self.shared.files.read().expect("not poisoned");
         self.shared.path.ledger.leaves(files.values().map(|file| file.verified_bytes()).sum());
         self.shared.path.release_journal();
@@ -510,6 +521,14 @@ impl Receiver {
     }
 }
 
+fn join_all(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        if thread.join().is_err() {
+            tracing::error!("a worker of the receiver panicked");
+        }
+    }
+}
+
 impl Drop for Receiver {
     fn drop(&mut self) {
         self.join();
@@ -530,6 +549,12 @@ impl ReceiverState {
         if let Some(entry) = entry {
             self.path.sink.discard(&entry);
             self.path.ledger.failed(entry.path.as_bytes(), error, true);
+        }
+    }
+
+    fn vouched_for(&self, file: Arc<Incoming>) {
+        if let Some(queue) = &*self.vouched.lock().expect("not poisoned") {
+            let _ = queue.send(file);
         }
     }
 
