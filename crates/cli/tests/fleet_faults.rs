@@ -1,5 +1,5 @@
-//! One copy by several movers whose parts are killed, stopped and started again at moments that a seed draws: a mover, the
-//! endpoint, the service and its database. Each copy has to be complete and exact, each shard done once, and nothing sent
+//! One copy by several movers whose parts are killed, stopped and started again at moments that a seed draws: a mover, an
+//! endpoint of the pool, one of two services and their database. Each copy has to be complete and exact, each shard done once, and nothing sent
 //! again but what the killed ones had not finished.
 //!
 //! Every run prints its seed; `TIDEGATE_SEED` begins with another, and `TIDEGATE_RUNS` makes more or fewer than a hundred:
@@ -28,6 +28,10 @@ use tidegate_control::Rng;
 use tidegate_service::fleet::Standing;
 
 const MOVERS: usize = 3;
+/// Of each, endpoints and services.
+const PAIR: usize = 2;
+/// What the endpoints of the pool serve, which is one directory.
+const ROOTS: [&str; PAIR] = ["there", "also"];
 const FILES: u64 = 4000;
 const LARGE: u64 = 2;
 
@@ -132,72 +136,71 @@ struct Site<'s> {
     world: World,
     database: &'s mut Postgres,
     name: String,
-    counter: Counter,
-    endpoint: Option<Server>,
-    service: Option<Service>,
-    listen: String,
+    endpoints: [Option<Server>; PAIR],
+    counters: [Counter; PAIR],
+    services: [Option<Service>; PAIR],
+    listen: [String; PAIR],
+    /// What stands in front of the services, and leads to one that runs.
+    proxy: Counter,
 }
 
 impl<'s> Site<'s> {
     fn start(database: &'s mut Postgres) -> Self {
         let (world, url) = (World::new(), database.fresh());
         let name = url.rsplit('/').next().expect("a name").to_owned();
+        fs::create_dir(world.path(ROOTS[0])).expect("made");
+        symlink(ROOTS[0], world.path(ROOTS[1])).expect("linked");
         let mut site = Self {
             world,
             database,
             name,
-            counter: Counter::start(),
-            endpoint: None,
-            service: None,
-            listen: "127.0.0.1:0".to_owned(),
+            endpoints: [None, None],
+            counters: [Counter::start(), Counter::start()],
+            services: [None, None],
+            listen: ROOTS.map(|_| "127.0.0.1:0".to_owned()),
+            proxy: Counter::start(),
         };
-        site.start_endpoint();
-        site.start_service();
-        site.listen = site.service().url.strip_prefix("http://").expect("without TLS").to_owned();
+        for one in 0..PAIR {
+            site.start_endpoint(one);
+            site.start_service(one);
+            let endpoint = site.endpoints[one].as_ref().expect("it runs");
+            let place = format!("tg://{}@127.0.0.1:{}/", endpoint.secret(), site.counters[one].port());
+            site.world.ok(&["remote", "add", ROOTS[one], &place]);
+        }
+        let pool = ROOTS.map(|name| format!("{name}:/"));
+        site.world.ok(&["remote", "pool", "dtn", &pool[0], &pool[1]]);
         site
     }
 
-    fn start_endpoint(&mut self) {
-        let endpoint = self.world.endpoint("there", &["--data-plane", "clear"]);
-        let port = endpoint.place().rsplit(':').next().and_then(|port| port.parse().ok());
-        self.counter.lead_to(port.expect("a port"));
-        self.endpoint = Some(endpoint);
+    fn start_endpoint(&mut self, one: usize) {
+        let endpoint = self.world.endpoint(ROOTS[one], &["--data-plane", "clear"]);
+        self.counters[one].lead_to(port_of(&endpoint.place()));
+        self.endpoints[one] = Some(endpoint);
     }
 
-    fn start_service(&mut self) {
+    fn start_service(&mut self, one: usize) {
         let term = format!("{}s", TERM.as_secs());
         let url = self.database.address(&self.name);
         let more = ["--database", &url, "--shared-queue", "--lease-term", &term];
-        let mut said = String::new();
+        let (mut said, state, listen) = (String::new(), format!("svc{one}"), &self.listen[one]);
         let started = (0..STARTS).find_map(|_| {
-            Service::start_at(&self.world, "svc", &self.listen, &more, &[]).map_err(|why| said = why).ok()
+            Service::stand_by(&self.world, &state, listen, &more).map_err(|why| said = why).ok()
         });
-        self.service = Some(started.unwrap_or_else(|| panic!("{said}")));
+        let service = started.unwrap_or_else(|| panic!("{said}"));
+        self.listen[one] = service.url.strip_prefix("http://").expect("without TLS").to_owned();
+        self.proxy.lead_to(port_of(&self.listen[one]));
+        self.services[one] = Some(service);
     }
 
     fn service(&self) -> &Service {
-        self.service.as_ref().expect("it runs")
-    }
-
-    /// The endpoint's address, by the way that counts.
-    fn destination(&self) -> String {
-        let endpoint = self.endpoint.as_ref().expect("it runs");
-        format!("tg://{}@127.0.0.1:{}/in/", endpoint.secret(), self.counter.port())
+        self.services.iter().flatten().next().expect("one runs")
     }
 
     fn spread(&self, source: &Path) -> Child {
-        let (from, to) = (format!("{}/", source.display()), self.destination());
-        let movers = MOVERS.to_string();
+        let (from, movers) = (format!("{}/", source.display()), MOVERS.to_string());
+        let proxy = format!("http://127.0.0.1:{}", self.proxy.port());
         let arguments = [
-            "spread",
-            &from,
-            &to,
-            "--engine",
-            "local",
-            "--movers",
-            &movers,
-            "--server",
-            &self.service().url,
+            "spread", &from, "dtn:/in/", "--engine", "local", "--movers", &movers, "--server", &proxy,
             "--json",
         ];
         let mut command = self.service().command(&self.world, &arguments);
@@ -242,18 +245,21 @@ impl<'s> Site<'s> {
                 0
             }
             Fault::EndpointKilled => {
-                let endpoint = self.endpoint.take().expect("it runs");
+                let one = usize::from(rng.integer(0, 1));
+                let endpoint = self.endpoints[one].take().expect("it runs");
                 signal(endpoint.id(), Signal::STOP);
                 let unfinished = self.unfinished();
                 drop(endpoint);
                 thread::sleep(pause);
-                self.start_endpoint();
+                self.start_endpoint(one);
                 unfinished
             }
             Fault::ServiceKilled => {
-                self.service.take().expect("it runs").kill();
+                let one = usize::from(rng.integer(0, 1));
+                self.services[one].take().expect("it runs").kill();
+                self.proxy.lead_to(port_of(&self.listen[1 - one]));
                 thread::sleep(pause);
-                self.start_service();
+                self.start_service(one);
                 0
             }
             Fault::DatabaseRestarted => {
@@ -264,6 +270,10 @@ impl<'s> Site<'s> {
             }
         }
     }
+}
+
+fn port_of(place: &str) -> u16 {
+    place.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port")
 }
 
 /// Children of `spread` that move.
@@ -318,7 +328,7 @@ fn run(source: &Source, database: &mut Postgres, faults: &[Fault], seed: u64) ->
     let (mut unfinished, mut too_late) = (0, false);
     eventually(|| {
         // It is written once the job is there.
-        if !site.world.path("svc/movers/1.token").exists() {
+        if !(0..PAIR).any(|one| site.world.path(format!("svc{one}/movers/1.token")).exists()) {
             return spread.try_wait().expect("asked").is_some();
         }
         let job = site.service().job(&site.world, 1);
@@ -351,7 +361,7 @@ fn run(source: &Source, database: &mut Postgres, faults: &[Fault], seed: u64) ->
     let again = site.database.ask(&site.name, "SELECT sum(tries) - count(*) FROM fleet_shard");
     Outcome {
         seconds: began.elapsed().as_secs_f64(),
-        moved: site.counter.bytes(),
+        moved: site.counters.iter().map(Counter::bytes).sum(),
         unfinished,
         again: again.parse().expect("a number"),
         too_late,

@@ -5,14 +5,10 @@ mod common;
 #[allow(dead_code, reason = "much of it is for the tests of history")]
 mod postgres;
 
-use std::io::{BufRead, BufReader};
-use std::process::Stdio;
-use std::thread;
-
 use common::service::Service;
 use common::{World, eventually, finish, skip};
 use postgres::Postgres;
-use serde_json::Value;
+use serde_json::json;
 
 #[test]
 fn another_service_goes_on_with_the_jobs_of_one_that_was_killed() {
@@ -31,31 +27,20 @@ fn another_service_goes_on_with_the_jobs_of_one_that_was_killed() {
     let slow = ["submit", "data", &endpoint.at("slow"), "--option=--limit-link=6Mbit/s", "--no-optimization"];
     assert_eq!(first.json(&world, &slow).0, 0);
     eventually(|| first.job(&world, 1)["state"] == "running");
-    let ask = |words: &[&str]| {
-        let ran = finish(world.command().args(words).args(["--json", "--state"]).arg(world.path("second")));
-        serde_json::from_str::<Value>(&ran.out).map_err(|_| ran)
-    };
-    let second = thread::scope(|scope| {
-        let second = scope.spawn(|| Service::start(&world, "second", &shared));
-        eventually(|| world.path("second/service/url").exists());
-        // What the other one is asked this one is asked, under one token, and what it tells while it goes on.
-        eventually(|| ask(&["job", "1"]).is_ok_and(|job| job["state"] == "running"));
-        let token = |state: &str| world.read(format!("{state}/service/token"));
-        assert_eq!(token("first"), token("second"));
-        let more = ["submit", "data", &endpoint.at("more"), "--after", "1"];
-        assert_eq!(ask(&more).expect("taken")["ids"], serde_json::json!([2]));
-        let mut following = world.command();
-        following.args(["job", "1", "--follow", "--json", "--state"]).arg(world.path("second"));
-        let mut following = following.stdout(Stdio::piped()).spawn().expect("started");
-        let mut lines = BufReader::new(following.stdout.take().expect("piped")).lines().map_while(Result::ok);
-        assert!(lines.any(|line| line.contains("epoch")));
-        first.kill();
-        let _ = (following.kill(), following.wait());
-        // Nobody works for some seconds.
-        let none = ask(&["jobs"]).expect_err("nobody answers");
-        assert!(none.code != 0 && none.err.contains("ask again"), "{none:?}");
-        second.join().expect("it takes over")
-    });
+    let second = Service::stand_by(&world, "second", "127.0.0.1:0", &shared).expect("started");
+    // What the other one is asked this one is asked, under one token, and what it tells while it goes on.
+    assert_eq!(second.job(&world, 1)["state"], "running");
+    assert_eq!(first.token(), second.token());
+    let more = ["submit", "data", &endpoint.at("more"), "--after", "1"];
+    assert_eq!(second.json(&world, &more).1["ids"], json!([2]));
+    let (mut following, mut epochs) = second.follow(&world, "1");
+    assert!(epochs.next().is_some());
+    first.kill();
+    let _ = (following.kill(), following.wait());
+    // Nobody works for some seconds.
+    let none = second.run(&world, &["jobs"]);
+    assert!(none.code != 0 && none.err.contains("ask again"), "{none:?}");
+    eventually(|| second.run(&world, &["jobs"]).code == 0);
     eventually(|| second.job(&world, 1)["state"] == "done");
     let job = second.job(&world, 1);
     assert_eq!((&job["attempts"], &job["summary"]["verified"]), (&2.into(), &true.into()), "{job}");
@@ -64,11 +49,8 @@ fn another_service_goes_on_with_the_jobs_of_one_that_was_killed() {
     assert_eq!(second.terminate(), 0);
     // A token that is not theirs opens nothing of theirs.
     std::fs::write(world.path("second/service/token"), "0123456789abcdef0123456789abcdef").expect("written");
-    let mut command = world.command();
-    command.args(["serve", "--listen", "127.0.0.1:0", "--state"]).arg(world.path("second")).args(shared);
-    let ran = finish(&mut command);
-    assert_eq!((ran.code, ran.err.lines().count()), (2, 1), "{ran:?}");
-    assert!(ran.err.contains("remove it, to take theirs"), "{ran:?}");
+    let refused = Service::stand_by(&world, "second", "127.0.0.1:0", &shared).err().expect("refused");
+    assert!(refused.contains("remove it, to take theirs"), "{refused}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Listens: sockets, TLS, and the limits that keep one client from costing the others.
 
-use std::io;
 use std::future::pending;
+use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -15,8 +15,8 @@ mod problem;
 mod sign_in;
 mod spread;
 
-pub(crate) use auth::share_token;
 pub use auth::read_token;
+pub(crate) use auth::share_token;
 pub(crate) use frame::hardened;
 pub use problem::Problem;
 pub use tidegate_http::listener::{Listener, TlsFiles};

@@ -39,7 +39,10 @@ async fn reach(queue: SharedQueue, own: String) -> Option<TcpStream> {
             None
         }
         Err(_) => {
-            tracing::warn!("no connection to the service that works, at {place}, within {} s", REACHED.as_secs());
+            tracing::warn!(
+                "no connection to the service that works, at {place}, within {} s",
+                REACHED.as_secs()
+            );
             None
         }
     }
@@ -48,7 +51,10 @@ async fn reach(queue: SharedQueue, own: String) -> Option<TcpStream> {
 /// What is answered while nobody works.
 fn nobody() -> Router {
     let come_again = || async {
-        Problem::unavailable("no service works on the queue at the moment", "ask again: another takes over within seconds")
+        Problem::unavailable(
+            "no service works on the queue at the moment",
+            "ask again: another takes over within seconds",
+        )
     };
     hardened(Router::new().fallback(come_again))
 }
@@ -58,7 +64,9 @@ pub fn place(listener: &Listener, said: Option<&Place>) -> String {
     let address = listener.address();
     let host = match said {
         Some(place) => place.host.clone(),
-        None if address.ip().is_unspecified() => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        None if address.ip().is_unspecified() => {
+            rustix::system::uname().nodename().to_string_lossy().into_owned()
+        }
         None => address.ip().to_string(),
     };
     let port = said.and_then(|place| place.port).unwrap_or(address.port());

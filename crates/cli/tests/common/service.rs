@@ -4,10 +4,10 @@
 
 use std::ffi::OsStr;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -19,7 +19,7 @@ pub struct Service {
     child: Child,
     /// Where it listens.
     pub url: String,
-    /// What signs a browser in.
+    /// What signs a browser in; nothing of one that stands by.
     pub link: String,
     state: PathBuf,
     log: PathBuf,
@@ -44,6 +44,25 @@ impl Service {
         more: &[&str],
         environment: &[(&str, &str)],
     ) -> Result<Self, String> {
+        let (mut service, mut lines) = Self::begin_at(world, name, listen, more, environment)?;
+        service.link = lines.next().and_then(Result::ok).unwrap_or_default();
+        let Self { url, link, .. } = &service;
+        assert!(link.starts_with(url) && link.contains("/login?code="), "{link:?}");
+        Ok(service)
+    }
+
+    /// One that may be asked, whether it works or another one that it shares a queue with.
+    pub fn stand_by(world: &World, name: &str, listen: &str, more: &[&str]) -> Result<Self, String> {
+        Self::begin_at(world, name, listen, more, &[]).map(|(service, _)| service)
+    }
+
+    fn begin_at(
+        world: &World,
+        name: &str,
+        listen: &str,
+        more: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<(Self, Lines<BufReader<ChildStdout>>), String> {
         let (state, log) = (world.path(name), world.path(format!("{name}.log")));
         let log_file = fs::OpenOptions::new().create(true).append(true).open(&log).expect("made");
         let mut child = world
@@ -57,14 +76,12 @@ impl Service {
             .spawn()
             .expect("started");
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        let mut line = || lines.next().and_then(Result::ok).unwrap_or_default();
-        let (url, link) = (line(), line());
+        let url = lines.next().and_then(Result::ok).unwrap_or_default();
         if !url.starts_with("http://127.0.0.1:") && !url.starts_with("https://127.0.0.1:") {
             let _ = child.wait();
             return Err(format!("{url:?}: {:?}", fs::read_to_string(&log)));
         }
-        assert!(link.starts_with(&url) && link.contains("/login?code="), "{link:?}");
-        Ok(Self { child, url, link, state, log })
+        Ok((Self { child, url, link: String::new(), state, log }, lines))
     }
 
     /// Its process.

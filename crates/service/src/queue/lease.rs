@@ -17,13 +17,16 @@ const RENEWED: Duration = Duration::from_secs(3);
 const LOOKED: Duration = Duration::from_secs(1);
 
 /// Its table.
-pub(super) const SCHEMA: &[&str] = &["
+pub(super) const SCHEMA: &[&str] = &[
+    "
 CREATE TABLE queue_lease (name TEXT PRIMARY KEY, epoch {whole} NOT NULL, until_ms {whole} NOT NULL);
 INSERT INTO queue_lease (name, epoch, until_ms) VALUES ('queue', 0, 0);
-", "
+",
+    "
 ALTER TABLE queue_lease ADD COLUMN place TEXT NOT NULL DEFAULT '';
 ALTER TABLE queue_lease ADD COLUMN token TEXT NOT NULL DEFAULT '';
-"];
+",
+];
 
 /// The server's clock; not the time at which a transaction began.
 pub(super) const NOW: &str = "(extract(epoch FROM clock_timestamp()) * 1000)::BIGINT";
