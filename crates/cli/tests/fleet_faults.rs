@@ -160,12 +160,12 @@ impl<'s> Site<'s> {
             listen: ROOTS.map(|_| "127.0.0.1:0".to_owned()),
             proxy: Counter::start(),
         };
-        for one in 0..PAIR {
+        for (one, name) in ROOTS.iter().enumerate() {
             site.start_endpoint(one);
             site.start_service(one);
             let endpoint = site.endpoints[one].as_ref().expect("it runs");
             let place = format!("tg://{}@127.0.0.1:{}/", endpoint.secret(), site.counters[one].port());
-            site.world.ok(&["remote", "add", ROOTS[one], &place]);
+            site.world.ok(&["remote", "add", name, &place]);
         }
         let pool = ROOTS.map(|name| format!("{name}:/"));
         site.world.ok(&["remote", "pool", "dtn", &pool[0], &pool[1]]);

@@ -44,7 +44,7 @@ impl Place {
     async fn open(&self) -> Queue {
         match self {
             Self::File(directory) => Queue::open(&directory.path().join("state")).await,
-            Self::Server(_, url) => SharedQueue::open(url).await?.take("here:1").await,
+            Self::Server(_, url) => SharedQueue::open(url).await.expect("opened").take("here:1").await,
         }
         .expect("opened")
     }
