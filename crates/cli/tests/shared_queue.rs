@@ -5,6 +5,9 @@ mod common;
 #[allow(dead_code, reason = "much of it is for the tests of history")]
 mod postgres;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
+
 use common::service::Service;
 use common::{World, eventually, finish, skip};
 use postgres::Postgres;
@@ -37,9 +40,14 @@ fn another_service_goes_on_with_the_jobs_of_one_that_was_killed() {
     assert!(epochs.next().is_some());
     first.kill();
     let _ = (following.kill(), following.wait());
-    // Nobody works for some seconds.
+    // Nobody works for some seconds, and a connection that is kept would not lead to who works then.
     let none = second.run(&world, &["jobs"]);
     assert!(none.code != 0 && none.err.contains("ask again"), "{none:?}");
+    let mut stream = TcpStream::connect(second.url.trim_start_matches("http://")).expect("connected");
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: there\r\n\r\n").expect("sent");
+    let mut refused = String::new();
+    stream.read_to_string(&mut refused).expect("closed behind the answer");
+    assert!(refused.starts_with("HTTP/1.1 503") && refused.contains("retry-after"), "{refused}");
     eventually(|| second.run(&world, &["jobs"]).code == 0);
     eventually(|| second.job(&world, 1)["state"] == "done");
     let job = second.job(&world, 1);

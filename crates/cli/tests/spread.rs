@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -239,6 +239,36 @@ fn a_pool_that_loses_an_endpoint_has_everything_nevertheless() {
     let shown = service.job(&world, 1);
     assert_eq!(shown["request"]["destination"], "dtn:/run/");
     assert!(!shown.to_string().contains(servers[0].secret()), "{shown}");
+}
+
+#[test]
+fn an_endpoint_of_a_pool_that_writes_nothing_is_left_out() {
+    let world = World::new();
+    for file in 0..1500 {
+        world.fill(format!("src/{file}"), 8_000, 1000 + file);
+    }
+    one_directory_of_two_names(&world);
+    let first = world.endpoint("there", &[]);
+    // It bears the signal that comes with what the system refuses to write.
+    let mut command = Command::new("sh");
+    command.envs(world.command().get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tidegate")]);
+    let second = world.endpoint_by(command, "also", "127.0.0.1:0", &[]);
+    for (name, endpoint) in [("dtn0", &first), ("dtn1", &second)] {
+        world.ok(&["remote", "add", name, &endpoint.address]);
+    }
+    world.ok(&["remote", "pool", "dtn", "dtn0:/in", "dtn1:/in"]);
+    let limited = Command::new("prlimit").args(["--fsize=0", "--pid", &second.id().to_string()]).status();
+    assert!(limited.expect("begun").success());
+    let service = Service::start(&world, "svc", &[]);
+    let words = ["spread", "src/", "dtn:/run/", "--movers", "2", "--json", "--option=--limit-link=8Mbit/s"];
+    let ended = service.run(&world, &words);
+    let summary: Value = serde_json::from_str(&ended.out).expect("JSON");
+    let files = &summary["files"];
+    assert_eq!((&summary["status"], &files["ok"]), (&json!("complete"), &json!(1500)), "{summary}");
+    assert!(ended.err.contains("dtn1:/in is left out for a while: "), "{}", ended.err);
+    world.ok(&["clean", "--older-than", "0s", "there/in"]);
+    assert_eq!(world.tree("src"), world.tree("there/in/run"));
 }
 
 #[test]

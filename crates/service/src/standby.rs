@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::header::CONNECTION;
 use tidegate_http::listener::Listener;
 use tidegate_transfer::wire::ticket::Place;
 use tokio::net::TcpStream;
@@ -48,13 +49,12 @@ async fn reach(queue: SharedQueue, own: String) -> Option<TcpStream> {
     }
 }
 
-/// What is answered while nobody works.
+/// What is answered while nobody works. The connection ends with it: by the next request somebody may, to whom that is passed.
 fn nobody() -> Router {
     let come_again = || async {
-        Problem::unavailable(
-            "no service works on the queue at the moment",
-            "ask again: another takes over within seconds",
-        )
+        let why = "no service works on the queue at the moment";
+        let problem = Problem::unavailable(why, "ask again: another takes over within seconds");
+        ([(CONNECTION, "close")], problem)
     };
     hardened(Router::new().fallback(come_again))
 }
@@ -73,5 +73,26 @@ pub fn place(listener: &Listener, said: Option<&Place>) -> String {
     match host.parse() {
         Ok(IpAddr::V6(_)) => format!("[{host}]:{port}"),
         _ => format!("{host}:{port}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn others_reach_it_where_it_is_said_or_where_it_listens() {
+        let at = |address: &str| Listener::bind(address.parse().expect("an address"), None).expect("bound");
+        let (here, everywhere, six) = (at("127.0.0.1:0"), at("0.0.0.0:0"), at("[::1]:0"));
+        let ports = [&here, &everywhere, &six].map(|listener| listener.address().port());
+        assert_eq!(place(&here, None), format!("127.0.0.1:{}", ports[0]));
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        assert_eq!(place(&everywhere, None), format!("{name}:{}", ports[1]));
+        assert_eq!(place(&six, None), format!("[::1]:{}", ports[2]));
+        for (said, reached) in
+            [("dtn1", format!("dtn1:{}", ports[0])), ("[fd00::1]:7118", "[fd00::1]:7118".to_owned())]
+        {
+            assert_eq!(place(&here, Some(&said.parse().expect("a place"))), reached);
+        }
     }
 }

@@ -155,7 +155,8 @@ impl World {
         self.endpoint_by(command, name, "127.0.0.1:0", more)
     }
 
-    fn endpoint_by(&self, mut command: Command, name: &str, listen: &str, more: &[&str]) -> Server {
+    /// The same begun by `command`, which is given what an endpoint is told.
+    pub fn endpoint_by(&self, mut command: Command, name: &str, listen: &str, more: &[&str]) -> Server {
         let root = self.path(name);
         fs::create_dir_all(&root).expect("made");
         let log = self.path(format!("{name}.log"));
