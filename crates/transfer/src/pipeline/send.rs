@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate_control::Concurrency;
@@ -138,6 +138,8 @@ struct SenderState {
     link: Option<Throttle>,
     read_bytes: AtomicU64,
     sent_bytes: AtomicU64,
+    /// How often streams were cut that were far behind at the end.
+    hurried: AtomicU32,
     /// Readers without work.
     readers_idle: Mutex<WaitTime>,
     /// Streams' workers that read for themselves, without work.
@@ -204,6 +206,7 @@ impl Sender {
             room: Condvar::new(),
             read_bytes: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
+            hurried: AtomicU32::new(0),
             readers_idle: Mutex::default(),
             streams_idle: Mutex::default(),
             failure: Mutex::default(),
@@ -288,6 +291,7 @@ impl Sender {
             tracing::debug!("stream {data_stream} was closed by the receiver");
             self.shared.lost(data_stream);
         }
+        self.shared.hurry_the_last();
     }
 
     /// Whether a read stage exists.
@@ -577,6 +581,23 @@ impl SenderState {
     fn lost(&self, data_stream: u32) {
         for sent in self.data_streams.lose(data_stream) {
             self.resend(&sent.file, sent.offset..sent.offset + u64::from(sent.length));
+        }
+    }
+
+    /// At the end what is on streams that are far behind goes by the others. Who is cut more often is waited for longer.
+    fn hurry_the_last(&self) {
+        if !self.pending.lock().expect("not poisoned").listed
+            || !self.work.is_drained()
+            || !self.staging.is_empty()
+        {
+            return;
+        }
+        let times = self.hurried.load(Relaxed);
+        let lagging = self.data_streams.lagging(1 << times.min(16));
+        if !lagging.is_empty() {
+            tracing::debug!("streams {lagging:?} are far behind at the end: others send what is on them");
+            self.hurried.store(times + 1, Relaxed);
+            lagging.into_iter().for_each(|data_stream| self.lost(data_stream));
         }
     }
 
