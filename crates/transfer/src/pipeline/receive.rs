@@ -40,6 +40,7 @@ use crate::wire::session::Outbox;
 
 mod continuing;
 mod deleting;
+mod handing_in;
 mod offered;
 mod planning;
 mod preparing;
@@ -49,6 +50,7 @@ mod stream;
 pub use offered::Asked;
 
 use continuing::Continued;
+use handing_in::BREATH;
 use offered::Offered;
 use preparing::Intent;
 use splitting::Splitting;
@@ -153,8 +155,7 @@ struct ReceiverState {
     /// Files of which something is left, until that has been read again, and the queue they wait in.
     continued: Mutex<HashMap<FileId, (Entry, Held)>>,
     to_continue: Mutex<Option<mpsc::Sender<Continued>>>,
-    /// Files whose last hash came after their content. Whoever hands one in may wait for the committer, and that for leave
-    /// that whoever hears of hashes hears of.
+    /// Files whose last hash came after their content.
     vouched: Mutex<Option<mpsc::Sender<Arc<Incoming>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
     asks_hashes: bool,
@@ -264,9 +265,7 @@ impl Receiver {
             spawn(&shared, "continue", move |shared| shared.continue_files(&continued)),
         ];
         let background = background.into_iter().flatten().collect();
-        let handing_in = spawn(&shared, "hand-in", move |shared| {
-            vouched.iter().for_each(|file| shared.complete(&file));
-        });
+        let handing_in = spawn(&shared, "hand-in", move |shared| shared.hand_in_vouched(&vouched));
         Self {
             shared,
             threads,
@@ -552,12 +551,6 @@ impl ReceiverState {
         }
     }
 
-    fn vouched_for(&self, file: Arc<Incoming>) {
-        if let Some(queue) = &*self.vouched.lock().expect("not poisoned") {
-            let _ = queue.send(file);
-        }
-    }
-
     fn end(&self, id: FileId) -> Option<Arc<Incoming>> {
         let file = self.files.write().expect("not poisoned").remove(&id)?;
         file.end();
@@ -591,22 +584,12 @@ impl WriteHandler for ReceiverState {
         &self.path
     }
 
-    /// A descriptor for `file`, unless it is open. Where the peer has as many as it may, files that are not being
-    /// written are closed; the only one that is open needs none.
+    /// A descriptor for `file`, unless it is open.
     fn descriptor(&self, file: &Incoming) -> Option<Held> {
         while !file.is_open() && !self.path.is_stopped() {
-            if let Some(held) = self.share.descriptors.take(1) {
-                return Some(held);
-            }
-            let closed: Vec<(bool, bool)> = {
-                let files = self.files.read().expect("not poisoned");
-                files.values().map(|file| file.close_idle()).collect()
-            };
-            if !closed.iter().any(|(_, was)| *was) {
-                return None;
-            }
-            if !closed.iter().any(|(is, was)| was & !is) {
-                thread::sleep(Duration::from_millis(1));
+            match self.try_descriptor() {
+                Some(held) => return held,
+                None => thread::sleep(BREATH),
             }
         }
         None
