@@ -22,7 +22,7 @@ use crate::sys::thread;
 use crate::terms::Purpose;
 
 /// How long a catalogue that nobody uses any more may take to be closed.
-const CLOSING: Duration = Duration::from_millis(200);
+const CLOSING: Duration = Duration::from_secs(2);
 
 /// About what a record takes in a log.
 const RECORD: usize = 80;
@@ -199,6 +199,8 @@ impl<V: Remembered> Catalogues<V> {
             }
             // As where several movers on one host share a destination: another of them remembers.
             Err(error) if error.kind == ErrorKind::Busy => {
+                // It is another's by now, who is not waited for again.
+                open.remove(base);
                 tracing::info!("cannot remember what is verified: {error}");
                 None
             }
@@ -231,13 +233,18 @@ mod tests {
         let theirs = Catalogues::<Verified>::new(&root()).expect("made");
         drop(ours.of(b"/data").expect("nobody has it"));
         let held = theirs.of(b"/data").expect("nobody has it");
-        assert!(ours.of(b"/data").is_none(), "somebody else keeps it");
         let release = thread::spawn(move || {
             thread::sleep(Duration::from_millis(5));
             drop(held);
         });
         assert!(ours.of(b"/data").is_some(), "it is let go soon");
         release.join().expect("no panic");
+        let _kept = theirs.of(b"/data").expect("nobody has it");
+        assert!(ours.of(b"/data").is_none(), "somebody else keeps it");
+        assert!(
+            !ours.open.lock().expect("not poisoned").contains_key(&b"/data"[..]),
+            "and is not waited for again"
+        );
     }
 
     #[test]

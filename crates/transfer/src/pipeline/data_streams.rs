@@ -42,8 +42,9 @@ const MAX_UNCONFIRMED: usize = 64 << 10;
 /// whose window has collapsed is what the end of a transfer waits for.
 const LEAST_QUEUED: u32 = BLOCK as u32 / 2;
 
-/// How many times as long as the slowest of those that have done all they had a stream may take for a confirmation at the
-/// end, and what part of the rate of the quickest its window allows, before others do its work.
+/// How many times as long as the last confirmation of those that have done all they had, in the median and at the least, what is
+/// on its way may take on a stream at the end, and what part of the rate of the quickest its window allows, before others do its
+/// work.
 const LAGGING_TIMES: u32 = 3;
 const LAGGING_LEAST: Duration = Duration::from_millis(200);
 const LAGGING_RATE: f64 = 0.5;
@@ -264,8 +265,9 @@ impl<F> DataStreams<F> {
         let ending = |(index, flight): (&u32, &Flight<F>)| {
             let info = tcp::info(&flight.socket).filter(|info| info.rtt > Duration::ZERO)?;
             let rate = info.window as f64 / info.rtt.as_secs_f64();
-            let waits = (!flight.unconfirmed.is_empty()).then(|| flight.since.elapsed());
-            Some(Ending { index: *index, waits, took: flight.took, rate })
+            let frames = u32::try_from(flight.unconfirmed.len()).unwrap_or(u32::MAX);
+            let left = (frames > 0).then(|| flight.since.elapsed().max(flight.took).saturating_mul(frames));
+            Some(Ending { index: *index, left, took: flight.took, rate })
         };
         lagging(&at_work.filter_map(ending).collect::<Vec<_>>(), patience)
     }
@@ -402,23 +404,25 @@ impl DataStream {
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     index: u32,
-    /// How long it has waited for a confirmation; nothing where all is confirmed.
-    waits: Option<Duration>,
-    /// How long the last one took.
+    /// How long what is on its way takes at the pace of its confirmations; nothing where all is confirmed.
+    left: Option<Duration>,
+    /// How long the last confirmation took.
     took: Duration,
     /// What its congestion window allows, in bytes a second.
     rate: f64,
 }
 
-/// Those of which nothing was confirmed for `patience` times as long as others took that are done, and whose windows are much
+/// Those that take `patience` times as long for what is on their way as others took that are done, and whose windows are much
 /// smaller: the others send again what is on them before they come to it. A receiver that is slow makes no window small.
 fn lagging(streams: &[Ending], patience: u32) -> Vec<u32> {
-    let done = || streams.iter().filter(|stream| stream.waits.is_none());
-    let Some(took) = done().map(|stream| stream.took).max() else { return Vec::new() };
-    let quickest = done().map(|stream| stream.rate).fold(0.0, f64::max);
-    let patience = took.max(LAGGING_LEAST) * LAGGING_TIMES * patience;
+    let done: Vec<_> = streams.iter().filter(|stream| stream.left.is_none()).collect();
+    let mut took: Vec<_> = done.iter().map(|stream| stream.took).collect();
+    took.sort_unstable();
+    let Some(median) = took.get(took.len() / 2) else { return Vec::new() };
+    let quickest = done.iter().map(|stream| stream.rate).fold(0.0, f64::max);
+    let patience = (*median).max(LAGGING_LEAST) * LAGGING_TIMES * patience;
     let lags = |stream: &&Ending| {
-        stream.waits.is_some_and(|waits| waits > patience) && stream.rate < LAGGING_RATE * quickest
+        stream.left.is_some_and(|left| left > patience) && stream.rate < LAGGING_RATE * quickest
     };
     streams.iter().filter(lags).map(|stream| stream.index).collect()
 }
@@ -466,8 +470,8 @@ mod tests {
     #[test]
     fn at_the_end_streams_are_named_that_are_later_and_slower_than_those_that_are_done() {
         let ms = Duration::from_millis;
-        let done = |took| Ending { index: 0, waits: None, took: ms(took), rate: 1e6 };
-        let left = |index, waited, rate| Ending { index, waits: Some(ms(waited)), took: ms(100), rate };
+        let done = |took| Ending { index: 0, left: None, took: ms(took), rate: 1e6 };
+        let left = |index, left, rate| Ending { index, left: Some(ms(left)), took: ms(100), rate };
         let late = left(1, 2000, 1e4);
         assert_eq!(
             lagging(&[done(100), late, left(2, 500, 1e4), left(3, 2000, 9e5)], 1),
