@@ -64,6 +64,7 @@ def last_line(text: str) -> str:
 
 def everything() -> int:
     """All rivals of all pages, and what the site of many hosts runs. A tool that this system does not have costs its own columns only."""
+    from lab.fleet import others
     from lab.fleet.slurm import PACKAGES as SITE_PACKAGES
     from lab.get import archive, rotation
     from lab.get.cases import CASES
@@ -81,6 +82,7 @@ def everything() -> int:
     outcomes(wanted)
     archive.install()
     venv.install()
+    others.install()
     return 0
 
 

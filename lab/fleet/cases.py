@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from lab.fleet import slurm
-from lab.fleet.faults import FAULTS, PAUSE_S, Happening
+from lab.fleet import others, slurm
+from lab.fleet.faults import FAULTS, HOST_KILLED, PAUSE_S, Fault, Happening
 from lab.fleet.postgres import missing as no_database
-from lab.fleet.site import Fleet, Moved
+from lab.fleet.site import SLURM, Fleet, Moved
 from lab.ground import places, program
 from lab.ground.quiet import quiet
 from lab.ground.results import Record, load, now, set_aside_if_outdated
@@ -41,7 +41,8 @@ class Case:
     rates_mbit: tuple[int, ...]
     # Data for so long at the sum of the rates.
     load_s: float
-    fault: str | None = None
+    fault: Fault | None = None
+    engine: str = SLURM
 
     @property
     def total_mbit(self) -> int:
@@ -63,9 +64,11 @@ PAUSED = "mover-paused"
 CASES = (
     *(Case(f"movers-{n}", f"{n} mover{'s' if n > 1 else ''} at {RATE_MBIT} Mbit/s", (RATE_MBIT,) * n, 45) for n in (1, 2, 4)),
     Case("one-slow", f"three at {RATE_MBIT} Mbit/s and one at 30", (RATE_MBIT,) * 3 + (30,), 45),
-    *(Case(fault.name, fault.title, (RATE_MBIT,) * 3, 25, fault.name) for fault in FAULTS.values() if fault.name != PAUSED),
+    *(Case(fault.name, fault.title, (RATE_MBIT,) * 3, 25, fault) for fault in FAULTS.values() if fault.name != PAUSED),
     # It goes on while others still move, so their links are slow.
-    Case(PAUSED, FAULTS[PAUSED].title, (50,) * 3, 75, PAUSED),
+    Case(PAUSED, FAULTS[PAUSED].title, (50,) * 3, 75, FAULTS[PAUSED]),
+    *(Case(f"{engine}-{HOST_KILLED.name}", f"movers by {called}: {HOST_KILLED.title}", (RATE_MBIT,) * 3, 25, HOST_KILLED, engine)
+      for engine, called in (("dask", "Dask"), ("ssh", "ssh"))),
 )
 
 
@@ -80,10 +83,10 @@ def make(case: Case, repeat: int) -> Record:
     source = generate(case.plan, places.SOURCES)
     try:
         with tempfile.TemporaryDirectory(prefix="tidegate-fleet-", dir="/dev/shm") as held, \
-                Fleet(case.rates_mbit, Path(held)) as fleet, quiet():
+                Fleet(case.rates_mbit, Path(held), engine=case.engine) as fleet, quiet():
             happening = None
             if case.fault is not None:
-                happening = Happening(FAULTS[case.fault], fleet, len(case.rates_mbit), record.seed, WITHIN_S)
+                happening = Happening(case.fault, fleet, len(case.rates_mbit), record.seed, WITHIN_S)
             moved = fleet.spread(source.root, len(case.rates_mbit), LIMIT_S)
             # A fault that is not over by then tells nothing of what comes after it.
             error = (happening and happening.error) or judged(source.root, fleet, moved)
@@ -113,7 +116,7 @@ def judged(source: Path, fleet: Fleet, moved: Moved) -> str | None:
 
 
 def measure(cases: Sequence[Case], options: Options) -> bool:
-    if reason := program.missing() or slurm.missing() or no_database():
+    if reason := program.missing() or slurm.missing() or others.missing() or no_database():
         print(f"left out: {reason}")
         return False
     wanted, = named("case", options.only, [case.name for case in cases])
@@ -135,4 +138,4 @@ def counted() -> tuple[int, int]:
     return len(there), len(CASES)
 
 
-SHARDS = (Shard(NAME, "many hosts, one data set: movers by Slurm, and faults", 15, partial(measure, CASES), counted),)
+SHARDS = (Shard(NAME, "many hosts, one data set: movers by Slurm, Dask and ssh, and faults", 18, partial(measure, CASES), counted),)

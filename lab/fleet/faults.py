@@ -33,6 +33,10 @@ def mover_paused(fleet: Fleet, rng: random.Random) -> None:
     fleet.signal(host, signal.SIGCONT)
 
 
+def host_killed(fleet: Fleet, rng: random.Random) -> None:
+    fleet.kill_host(rng.choice(fleet.site.nodes))
+
+
 def node_killed(fleet: Fleet, rng: random.Random) -> None:
     fleet.slurm.kill(rng.choice(fleet.site.nodes).name)
 
@@ -49,6 +53,8 @@ def database_restarted(fleet: Fleet, rng: random.Random) -> None:
     fleet.database.start()
 
 
+# Of movers that something else than Slurm has started.
+HOST_KILLED = Fault("host-killed", "kill -9 of everything on one host", host_killed)
 FAULTS = {fault.name: fault for fault in (
     Fault("mover-killed", "kill -9 of a mover", mover_killed),
     Fault("mover-paused", f"a mover stopped for {PAUSE_S:.0f} s, longer than its lease, then continued", mover_paused),

@@ -1,7 +1,6 @@
 """docs/results/fleet-slurm.md: movers together, then what happened to them."""
 
 from lab.fleet.cases import CASES, NAME, PAYLOAD, SETTLED_S, Case
-from lab.fleet.faults import FAULTS
 from lab.grid.remarks import failures, measured_on
 from lab.ground.results import Record
 from lab.ground.stats import shown, spread
@@ -15,7 +14,7 @@ HEAD = """\
 Made by `python3 -m lab report`; do not edit by hand. `python3 -m lab run fleet` measures it, `make lab-fleet` both.
 
 A head and a node for each mover are network and UTS namespaces of one machine, each node with a link of its own (tbf), the
-head with none. `tidegate spread` at the head has Slurm start a mover on each node, over a service with PostgreSQL; files of
+head with none. `tidegate spread` at the head has Slurm start a mover on each node, and Dask or ssh where that is said, over a service with PostgreSQL; files of
 8 MB go from a file system that all share (tmpfs) to an endpoint at the head. Every run is compared byte by byte. *Ideal* is
 the time if every link were full from the first moment to the last, without what is said besides. Slurm takes some seconds to
 start movers, which count. One machine stands for all hosts: what is shown is that they share the work and survive, not how
@@ -83,7 +82,7 @@ def page() -> Page:
     (speeds, fast), (faults, safe) = together(records), survived(records)
     text = HEAD + measured_on(records) + "\n\n## What was to be reached\n\n" + measured_bars([*fast, *safe])
     text += "## Together\n\n" + speeds
-    text += (f"## {len(FAULTS)} faults\n\nThree movers at 150 Mbit/s, at 50 where one is stopped; the fault comes within twelve seconds after all run. "
+    text += ("## Faults\n\nThree movers at 150 Mbit/s, at 50 where one is stopped; the fault comes within twelve seconds after all run. "
              "*Came ÷ had to* tells what was sent twice; it counts few headers, as packets are merged before they are counted.\n\n") + faults
     text += failures(records) + f"Every run is in [{PAGE}.csv]({PAGE}.csv).\n"
     lines = [[record.set, record.repeat, int(record.ok), record.bytes, round(record.seconds, 2), record.error]

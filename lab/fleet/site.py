@@ -1,4 +1,4 @@
-"""A site on which many hosts move one data set: Slurm and an endpoint at the head, movers on nodes; and either PostgreSQL with
+"""A site on which many hosts move one data set: an engine and an endpoint at the head, movers on nodes; and either PostgreSQL with
 a service that lasts, or the service that `spread` starts for its run."""
 
 import contextlib
@@ -15,12 +15,15 @@ from typing import Any, Self
 
 from lab.fleet.hosts import HEAD_ADDRESS, Host, Site
 from lab.fleet.postgres import Postgres
-from lab.fleet.slurm import PARTITION, Slurm
+from lab.fleet.others import Dask, Ssh
+from lab.fleet.slurm import Slurm
 from lab.ground import places
 from lab.ground.shell import CommandFailed, run
 
 ENDPOINT, SERVICE = 7000, 7118
 PATIENCE_S = 60.0
+SLURM = "slurm"
+ENGINES: dict[str, type[Slurm] | type[Dask] | type[Ssh]] = {SLURM: Slurm, "dask": Dask, "ssh": Ssh}
 SAMPLE_S = 0.5
 
 
@@ -39,8 +42,8 @@ class Moved:
 class Fleet:
     """Context manager: everything lives as long as the `with` block."""
 
-    def __init__(self, rates_mbit: Sequence[int], scratch: Path, lasting: bool = True) -> None:
-        self.scratch, self.lasting = scratch, lasting
+    def __init__(self, rates_mbit: Sequence[int], scratch: Path, lasting: bool = True, engine: str = SLURM) -> None:
+        self.scratch, self.lasting, self.engine_name = scratch, lasting, engine
         self.site = Site(rates_mbit)
         self.stack = contextlib.ExitStack()
         self.destination = scratch / "destination"
@@ -51,7 +54,7 @@ class Fleet:
         self.destination.mkdir()
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.site)
-            self.slurm = stack.enter_context(Slurm(self.site, self.scratch))
+            self.engine = stack.enter_context(ENGINES[self.engine_name](self.site, self.scratch))
             # Movers of another host have a state of their own.
             self.mover = self.scratch / "mover"
             self.mover.write_text("#!/bin/sh\n"
@@ -90,15 +93,20 @@ class Fleet:
         at = f"{HEAD_ADDRESS}:{SERVICE}"
         service = ["--server", f"http://{at}"] if self.lasting else ["--listen", at, "--insecure"]
         return [places.tidegate_binary(), "spread", f"{source}/", f"{self.ticket.rstrip('/')}/copy/", "--json",
-                *service, "--state", self.scratch / "service-state",
-                "--engine", "slurm", "--partition", PARTITION, "--movers", movers, "--mover-path", self.mover]
+                *service, "--state", self.scratch / "service-state", *self.engine.words, "--movers", movers,
+                "--mover-path", self.mover]
+
+    @property
+    def slurm(self) -> Slurm:
+        assert isinstance(self.engine, Slurm), f"movers are started by {self.engine_name}"
+        return self.engine
 
     def spread(self, source: Path, movers: int, limit_s: float) -> Moved:
         """Moves a tree to its end, and counts what comes meanwhile."""
         began = time.monotonic()
         with open(self.scratch / "spread.log", "wb") as log:
             process = subprocess.Popen(self.site.head.argv(self.argv(source, movers)), stdin=subprocess.DEVNULL,
-                                       stdout=subprocess.PIPE, stderr=log, env=self.slurm.environment, cwd=self.scratch)
+                                       stdout=subprocess.PIPE, stderr=log, env=self.engine.environment, cwd=self.scratch)
         samples: list[tuple[float, int]] = []
         over = threading.Event()
 
@@ -144,6 +152,12 @@ class Fleet:
             if time.monotonic() > until:
                 raise CommandFailed(f"no movers on {hosts} nodes after {patience_s:.0f} s")
             time.sleep(0.2)
+
+    def kill_host(self, host: Host) -> None:
+        """Everything that runs there, at once."""
+        for pid in run(["ip", "netns", "pids", host.namespace], check=False).split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
 
     def signal(self, host: Host, number: signal.Signals) -> None:
         for pid in self.movers(host):

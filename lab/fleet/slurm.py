@@ -89,6 +89,11 @@ class Slurm:
         """That of its commands and daemons."""
         return {**os.environ, "SLURM_CONF": str(self.configuration), "LC_ALL": "C"}
 
+    @property
+    def words(self) -> list[object]:
+        """How `spread` is told of it."""
+        return ["--engine", "slurm", "--partition", PARTITION]
+
     def start_controller(self) -> None:
         self.daemons["head"] = self.site.head.start("slurmctld", "-D", environment=self.environment)
 
