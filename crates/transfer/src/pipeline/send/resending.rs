@@ -56,10 +56,9 @@ impl SenderState {
 
     /// At the end what is on streams that are far behind goes by the others. Who is cut more often is waited for longer.
     pub(super) fn hurry_the_last(&self) {
-        if !self.pending.lock().expect("not poisoned").listed
-            || !self.work.is_drained()
-            || !self.staging.is_empty()
-        {
+        let listed = self.pending.lock().expect("not poisoned").listed;
+        // Where a claim belongs to one stream, no other helps.
+        if !listed || self.terms.streams_read() || !self.work.is_drained() || !self.staging.is_empty() {
             return;
         }
         let times = self.hurried.load(Relaxed);
