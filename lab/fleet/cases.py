@@ -89,7 +89,7 @@ def make(case: Case, repeat: int) -> Record:
                 happening = Happening(case.fault, fleet, len(case.rates_mbit), record.seed, WITHIN_S)
             moved = fleet.spread(source.root, len(case.rates_mbit), LIMIT_S)
             # A fault that is not over by then tells nothing of what comes after it.
-            error = (happening and happening.error) or judged(source.root, fleet, moved)
+            error = judged(source.root, fleet, moved) or (happening and happening.error)
             if happening is not None:
                 # What it began to do is undone.
                 happening.join(PAUSE_S)
