@@ -138,7 +138,7 @@ impl Listener {
     pub async fn serve(self, app: Router, stop: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
         let (stopping, stopped) = watch::channel(());
-        self.accept(app, async || None, &graceful, (stopped, stop)).await;
+        self.accept(app, async || None, Some(&graceful), (stopped, stop)).await;
         drop(self.socket);
         drop(stopping);
         if timeout(DRAIN, graceful.shutdown()).await.is_err() {
@@ -152,10 +152,9 @@ impl Listener {
     where
         F: Future<Output = Option<TcpStream>> + Send + 'static,
     {
-        // Both end what is being answered when they are dropped.
-        let graceful = GracefulShutdown::new();
+        // What is being answered goes on when this is dropped.
         let (_stopping, stopped) = watch::channel(());
-        self.accept(otherwise, other, &graceful, (stopped, pending())).await;
+        self.accept(otherwise, other, None, (stopped, pending())).await;
     }
 
     /// Accepts until `stop`.
@@ -163,7 +162,7 @@ impl Listener {
         &self,
         app: Router,
         other: impl Fn() -> F + Clone + Send + 'static,
-        graceful: &GracefulShutdown,
+        graceful: Option<&GracefulShutdown>,
         (stopped, stop): (watch::Receiver<()>, impl Future<Output = ()>),
     ) where
         F: Future<Output = Option<TcpStream>> + Send + 'static,
@@ -190,7 +189,8 @@ impl Listener {
                 continue;
             };
             tune(&stream);
-            let (app, watcher, tls) = (app.clone(), graceful.watcher(), self.tls.clone());
+            let (app, watcher, tls) =
+                (app.clone(), graceful.map(GracefulShutdown::watcher), self.tls.clone());
             let (mut stopped, other) = (stopped.clone(), other.clone());
             tokio::spawn(async move {
                 if let Some(mut other) = other().await {
@@ -227,7 +227,7 @@ async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     peer: Peer,
     app: Router,
-    watcher: Watcher,
+    watcher: Option<Watcher>,
 ) {
     let app = TowerToHyperService::new(app);
     let app = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
@@ -240,7 +240,11 @@ async fn answer(
         .max_buf_size(HEADER_BYTES)
         .max_headers(MAX_HEADERS)
         .serve_connection(TokioIo::new(stream), app);
-    if let Err(error) = watcher.watch(connection).await {
+    let ended = match watcher {
+        Some(watcher) => watcher.watch(connection).await,
+        None => connection.await,
+    };
+    if let Err(error) = ended {
         tracing::debug!("a connection ended: {error}");
     }
 }

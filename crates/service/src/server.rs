@@ -110,6 +110,8 @@ pub async fn run(
     } = options;
     let mut stop = std::pin::pin!(stop);
     let own = config.state.join(DIRECTORY);
+    // Whether that was said.
+    let mut listens = false;
     let (listener, queue) = match &sharing {
         None => {
             let queue = Queue::open(&own).await?;
@@ -120,13 +122,19 @@ pub async fn run(
             let shared = SharedQueue::open(&database).await?;
             share_token(&own, &shared).await?;
             let listener = Api::listen(&config)?;
-            note_url(&config, &listener.url())?;
-            ready(Ready::Listens(&listener.url()));
             let place = standby::place(&listener, sharing.reached_at.as_ref());
-            // Who waits for another service's end may be stopped as well.
-            let queue = tokio::select! {
-                ours = standby::until_ours(&shared, &listener, &place) => ours?,
-                () = &mut stop => return Ok(()),
+            let queue = match shared.try_take(&place).await? {
+                Some(queue) => queue,
+                None => {
+                    note_url(&config, &listener.url())?;
+                    ready(Ready::Listens(&listener.url()));
+                    listens = true;
+                    // Who waits for another service's end may be stopped as well.
+                    tokio::select! {
+                        ours = standby::until_ours(&shared, &listener, &place) => ours?,
+                        () = &mut stop => return Ok(()),
+                    }
+                }
             };
             (listener, queue)
         }
@@ -162,7 +170,7 @@ pub async fn run(
         epochs,
     };
     let api = Api::new(listener, &config, parts)?;
-    if sharing.is_none() {
+    if !listens {
         note_url(&config, &api.url())?;
         ready(Ready::Listens(&api.url()));
     }

@@ -44,7 +44,13 @@ impl Place {
     async fn open(&self) -> Queue {
         match self {
             Self::File(directory) => Queue::open(&directory.path().join("state")).await,
-            Self::Server(_, url) => SharedQueue::open(url).await.expect("opened").take("here:1").await,
+            Self::Server(_, url) => {
+                let shared = SharedQueue::open(url).await.expect("opened");
+                match shared.try_take("here:1").await {
+                    Ok(None) => shared.take("here:1").await,
+                    taken => taken.map(|queue| queue.expect("taken")),
+                }
+            }
         }
         .expect("opened")
     }

@@ -41,36 +41,37 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    /// Waits until no other service holds it, and takes it for the one that others reach at `place`.
-    pub async fn take(database: &Database, place: &str) -> Result<Self, DatabaseError> {
+    /// Takes it for the one that others reach at `place`, unless another service holds it.
+    pub async fn try_take(database: &Database, place: &str) -> Result<Option<Self>, DatabaseError> {
         let take = format!(
             "UPDATE queue_lease SET epoch = epoch + 1, until_ms = {NOW} + $1, place = $2 \
              WHERE name = 'queue' AND until_ms < {NOW} RETURNING epoch"
         );
-        let mut waits = false;
-        let epoch = loop {
-            let asked = sqlx::query_scalar(AssertSqlSafe(take.clone()))
-                .bind(milliseconds(HELD))
-                .bind(place.to_owned())
-                .fetch_optional(database.reads());
-            match database.patiently("take the queue", asked).await {
-                Ok(Some(epoch)) => break epoch,
-                Ok(None) if waits => {}
-                Ok(None) => {
-                    waits = true;
-                    tracing::info!(
-                        "another service works on the queue of {}: this one passes on to it, and takes over when it ends",
-                        database.place()
-                    );
-                }
-                Err(error) if waits && error.is_temporary() => tracing::warn!("{error}"),
-                Err(error) => return Err(error),
-            }
-            tokio::time::sleep(LOOKED).await;
-        };
+        let asked = sqlx::query_scalar(AssertSqlSafe(take))
+            .bind(milliseconds(HELD))
+            .bind(place.to_owned())
+            .fetch_optional(database.reads());
+        let Some(epoch) = database.patiently("take the queue", asked).await? else { return Ok(None) };
         let (tell, taken_over) = watch::channel(false);
         let renewing = tokio::spawn(renew(database.clone(), epoch, tell));
-        Ok(Self { database: database.clone(), epoch, taken_over, renewing })
+        Ok(Some(Self { database: database.clone(), epoch, taken_over, renewing }))
+    }
+
+    /// Waits until the other service that holds it does no more, and takes it.
+    pub async fn take(database: &Database, place: &str) -> Result<Self, DatabaseError> {
+        tracing::info!(
+            "another service works on the queue of {}: this one passes on to it, and takes over when it ends",
+            database.place()
+        );
+        loop {
+            tokio::time::sleep(LOOKED).await;
+            match Self::try_take(database, place).await {
+                Ok(Some(lease)) => return Ok(lease),
+                Ok(None) => {}
+                Err(error) if error.is_temporary() => tracing::warn!("{error}"),
+                Err(error) => return Err(error),
+            }
+        }
     }
 
     /// Makes sure that it is still ours, and that it stays so until `change` is committed or dropped; other changes

@@ -46,10 +46,22 @@ impl SharedQueue {
         })
     }
 
-    /// Waits until no other service works on it, and takes it for the one that others reach at `place`.
+    /// Takes it for the service that others reach at `place`, unless another one works on it.
+    pub async fn try_take(&self, place: &str) -> QueueResult<Option<Queue>> {
+        match Lease::try_take(&self.database, place).await {
+            Ok(Some(lease)) => self.held(lease).await.map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(broken(self.place(), &error)),
+        }
+    }
+
+    /// Waits until the other service that works on it does no more, and takes it.
     pub async fn take(&self, place: &str) -> QueueResult<Queue> {
         let lease = Lease::take(&self.database, place).await;
-        let lease = lease.map_err(|error| broken(self.place(), &error))?;
+        self.held(lease.map_err(|error| broken(self.place(), &error))?).await
+    }
+
+    async fn held(&self, lease: Lease) -> QueueResult<Queue> {
         Queue::with(self.database.clone(), Hold::Lease(lease)).await
     }
 }
