@@ -13,6 +13,8 @@ from lab.ground.shell import exists, run
 VENV = places.BUILD / "lab" / "dask"
 LIBRARIES = ("distributed",)
 SCHEDULER, SSH = 8786, 2222
+# What a host begins as a mover.
+MOVER = "mover"
 
 
 def install() -> None:
@@ -88,7 +90,8 @@ class Ssh(Daemons):
         settings = {"Port": SSH, "IdentityFile": self.scratch / "user", "StrictHostKeyChecking": "no", "LogLevel": "ERROR",
                     "UserKnownHostsFile": "/dev/null"}
         ssh = " ".join(["ssh", "-F", "none", *(f"-o {key}={value}" for key, value in settings.items())])
-        return ["--engine", "ssh:" + ",".join(host.name for host in self.site.nodes), "--ssh", ssh]
+        hosts = ",".join(host.name for host in self.site.nodes)
+        return ["--engine", f"ssh:{hosts}", "--ssh", ssh, "--remote-path", self.scratch / MOVER]
 
     def begin(self) -> None:
         for key in ("host", "user"):

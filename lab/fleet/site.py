@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from lab.fleet.hosts import HEAD_ADDRESS, Host, Site
 from lab.fleet.postgres import Postgres
-from lab.fleet.others import Dask, Ssh
+from lab.fleet.others import MOVER, Dask, Ssh
 from lab.fleet.slurm import Slurm
 from lab.ground import places
 from lab.ground.shell import CommandFailed, run
@@ -56,7 +56,7 @@ class Fleet:
             stack.enter_context(self.site)
             self.engine = stack.enter_context(ENGINES[self.engine_name](self.site, self.scratch))
             # Movers of another host have a state of their own.
-            self.mover = self.scratch / "mover"
+            self.mover = self.scratch / MOVER
             self.mover.write_text("#!/bin/sh\n"
                                   f'XDG_STATE_HOME={self.scratch}/state-$(hostname) exec {places.tidegate_binary()} "$@"\n')
             self.mover.chmod(0o755)
