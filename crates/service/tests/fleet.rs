@@ -404,6 +404,9 @@ async fn whatever_becomes_of_movers_every_shard_is_done_once() {
     let mut fleet = tables.open(&Arc::default(), 0).await;
     let mut shared = 0;
     for seed in 0..seeds {
+        if seed % 1000 == 0 {
+            println!("seed {seed} of {seeds}");
+        }
         let played = play(&tables, fleet, seed).await;
         (fleet, shared) = (played.0, shared + played.1);
     }
