@@ -461,6 +461,25 @@ async fn what_fails_everywhere_is_set_aside_and_the_rest_is_done() {
 }
 
 #[tokio::test]
+async fn a_list_of_files_is_divided_where_it_is_more_than_a_claim() {
+    let tables = Tables::file();
+    let fleet = tables.open(&Arc::new(AtomicI64::new(1_000_000)), 1).await;
+    let token = MoverToken::random();
+    fleet.begin(job(1), &token, "{}").await.expect("begun");
+    let names = b"a\0b\0c\0d\0e\0f\0g\0".to_vec();
+    let shard = ShardContent { files: 7, bytes: 7 << 23, names, ..Default::default() };
+    fleet.list(job(1), &[shard], true).await.expect("taken");
+    // Half of what is left, as nobody else has anything; then a quarter, and a file at the least.
+    for files in [3, 1] {
+        let Ok(Claimed::Lease(lease)) = fleet.claim(&token, Claimer::named("here")).await else {
+            panic!("there is more")
+        };
+        let given: Vec<u64> = lease.shards.iter().map(|(_, shard)| shard.files).collect();
+        assert_eq!(given, [files]);
+    }
+}
+
+#[tokio::test]
 async fn a_large_file_is_moved_by_many_and_fails_once() {
     let tables = Tables::file();
     let clock = Arc::new(AtomicI64::new(1_000_000));

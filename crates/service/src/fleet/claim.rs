@@ -132,8 +132,9 @@ impl Fleet {
         changed(&mut *tx, query.bind(host.to_owned()).bind(number)).await?;
         let take =
             "UPDATE fleet_shard SET state = 1, lease = $1, tries = tries + 1 WHERE id = $2 AND state = 0";
-        // Completing a file that was cut is a claim more; of one that was, ranges may be cut as well as not.
+        // Completing a file that is cut is a claim more; ranges and lists of files are divided for nothing.
         let most = |content: &ShardContent| match content.extent {
+            Extent::Whole if content.files > 1 => share,
             Extent::Range(_) => share,
             Extent::Whole | Extent::Completion => 2 * share,
         };

@@ -42,13 +42,6 @@ const MAX_UNCONFIRMED: usize = 64 << 10;
 /// whose window has collapsed is what the end of a transfer waits for.
 const LEAST_QUEUED: u32 = BLOCK as u32 / 2;
 
-/// How many times as long as the last confirmation of those that have done all they had, in the median and at the least, what is
-/// on its way may take on a stream at the end, and what part of the rate of the quickest its window allows, before others do its
-/// work.
-const LAGGING_TIMES: u32 = 3;
-const LAGGING_LEAST: Duration = Duration::from_millis(200);
-const LAGGING_RATE: f64 = 0.5;
-
 /// How long to wait before another stream is opened after so many in a row that carried nothing: the other end has
 /// no room for them now.
 pub fn in_vain_pause(streams: u32) -> Duration {
@@ -105,9 +98,8 @@ struct Flight<F> {
     queued: u32,
     /// Whether the receiver has taken anything from it.
     useful: Arc<AtomicBool>,
-    /// Since when it is waited for a confirmation, and how long the last one took.
+    /// Since when it is waited for a confirmation.
     since: Instant,
-    took: Duration,
     /// Bytes that were acknowledged when it was counted last.
     counted: u64,
 }
@@ -174,7 +166,6 @@ impl<F> DataStreams<F> {
             queued: u32::MAX,
             useful: Arc::clone(&useful),
             since: Instant::now(),
-            took: Duration::ZERO,
             counted: 0,
         };
         let mut flights = self.flights.lock().expect("not poisoned");
@@ -218,7 +209,6 @@ impl<F> DataStreams<F> {
         flight.confirmed += fresh;
         if fresh > 0 {
             flight.useful.store(true, Relaxed);
-            flight.took = flight.since.elapsed();
             flight.since = Instant::now();
         }
         flight.unconfirmed.drain(..fresh as usize).collect()
@@ -255,21 +245,6 @@ impl<F> DataStreams<F> {
             }
         }
         overdue
-    }
-
-    /// Streams that would keep all others waiting, where nothing but what is on its way is left to send.
-    pub fn lagging(&self, patience: u32) -> Vec<u32> {
-        let flights = self.flights.lock().expect("not poisoned");
-        let at_work =
-            flights.live.iter().filter(|(_, flight)| flight.confirmed > 0 || !flight.unconfirmed.is_empty());
-        let ending = |(index, flight): (&u32, &Flight<F>)| {
-            let info = tcp::info(&flight.socket).filter(|info| info.rtt > Duration::ZERO)?;
-            let rate = info.window as f64 / info.rtt.as_secs_f64();
-            let frames = u32::try_from(flight.unconfirmed.len()).unwrap_or(u32::MAX);
-            let left = (frames > 0).then(|| flight.since.elapsed().max(flight.took).saturating_mul(frames));
-            Some(Ending { index: *index, left, took: flight.took, rate })
-        };
-        lagging(&at_work.filter_map(ending).collect::<Vec<_>>(), patience)
     }
 
     /// Keeps what waits in the kernel to be sent short on every stream. That queue grows to megabytes as long as
@@ -400,33 +375,6 @@ impl DataStream {
     }
 }
 
-/// How a stream comes to its end.
-#[derive(Clone, Copy, Debug)]
-struct Ending {
-    index: u32,
-    /// How long what is on its way takes at the pace of its confirmations; nothing where all is confirmed.
-    left: Option<Duration>,
-    /// How long the last confirmation took.
-    took: Duration,
-    /// What its congestion window allows, in bytes a second.
-    rate: f64,
-}
-
-/// Those that take `patience` times as long for what is on their way as others took that are done, and whose windows are much
-/// smaller: the others send again what is on them before they come to it. A receiver that is slow makes no window small.
-fn lagging(streams: &[Ending], patience: u32) -> Vec<u32> {
-    let done: Vec<_> = streams.iter().filter(|stream| stream.left.is_none()).collect();
-    let mut took: Vec<_> = done.iter().map(|stream| stream.took).collect();
-    took.sort_unstable();
-    let Some(median) = took.get(took.len() / 2) else { return Vec::new() };
-    let quickest = done.iter().map(|stream| stream.rate).fold(0.0, f64::max);
-    let patience = (*median).max(LAGGING_LEAST) * LAGGING_TIMES * patience;
-    let lags = |stream: &&Ending| {
-        stream.left.is_some_and(|left| left > patience) && stream.rate < LAGGING_RATE * quickest
-    };
-    streams.iter().filter(lags).map(|stream| stream.index).collect()
-}
-
 fn retire(sum: &mut TcpInfo, socket: &TcpStream) {
     if let Some(info) = tcp::info(socket) {
         add(sum, &info);
@@ -465,22 +413,6 @@ mod tests {
         let data_streams = DataStreams::new(None);
         let (free, short) = (taken(&data_streams, 0, false), taken(&data_streams, 1, true));
         assert!(short + 2 * LEAST_QUEUED as usize <= free, "took {short} bytes, {free} without a limit");
-    }
-
-    #[test]
-    fn at_the_end_streams_are_named_that_are_later_and_slower_than_those_that_are_done() {
-        let ms = Duration::from_millis;
-        let done = |took| Ending { index: 0, left: None, took: ms(took), rate: 1e6 };
-        let left = |index, left, rate| Ending { index, left: Some(ms(left)), took: ms(100), rate };
-        let late = left(1, 2000, 1e4);
-        assert_eq!(
-            lagging(&[done(100), late, left(2, 500, 1e4), left(3, 2000, 9e5)], 1),
-            [1],
-            "soon, or slow elsewhere"
-        );
-        assert_eq!(lagging(&[done(100), done(900), late], 1), [0; 0], "others took as long");
-        assert_eq!(lagging(&[done(100), late], 4), [0; 0], "it was cut before");
-        assert_eq!(lagging(&[left(2, 2000, 1e6), late], 1), [0; 0], "nobody could do it instead");
     }
 
     #[test]

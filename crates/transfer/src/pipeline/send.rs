@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate_control::Concurrency;
@@ -133,8 +133,6 @@ struct SenderState {
     link: Option<Throttle>,
     read_bytes: AtomicU64,
     sent_bytes: AtomicU64,
-    /// How often streams were cut that were far behind at the end.
-    hurried: AtomicU32,
     /// Readers without work.
     readers_idle: Mutex<WaitTime>,
     /// Streams' workers that read for themselves, without work.
@@ -201,7 +199,6 @@ impl Sender {
             room: Condvar::new(),
             read_bytes: AtomicU64::new(0),
             sent_bytes: AtomicU64::new(0),
-            hurried: AtomicU32::new(0),
             readers_idle: Mutex::default(),
             streams_idle: Mutex::default(),
             failure: Mutex::default(),
@@ -286,7 +283,6 @@ impl Sender {
             tracing::debug!("stream {data_stream} was closed by the receiver");
             self.shared.lost(data_stream);
         }
-        self.shared.hurry_the_last();
     }
 
     /// Whether a read stage exists.

@@ -169,12 +169,6 @@ impl<T> WorkQueue<T> {
         self.changed.notify_all();
     }
 
-    /// Whether nothing is left of it, nor of what was handed out.
-    pub fn is_drained(&self) -> bool {
-        let state = self.lock();
-        state.urgent.is_empty() && state.pieces.is_empty() && state.claims.iter().all(|claim| claim.is_done())
-    }
-
     /// How many pieces wait to be sent again.
     pub fn urgent(&self) -> usize {
         self.lock().urgent.len()

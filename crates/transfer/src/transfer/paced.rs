@@ -130,6 +130,10 @@ impl<R: Running> Environment for Paced<R> {
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
         let run = &mut self.run;
+        // Whoever is stopped before it begins moves nothing.
+        if self.setpoint.is_none() && run.pass(Instant::now())?.is_none() {
+            return Ok(None);
+        }
         let mut pace = if self.short { self.pace.shortened(run.warm_up()) } else { self.pace };
         let mut begun = Instant::now();
         let changed = self.setpoint != Some(setpoint);

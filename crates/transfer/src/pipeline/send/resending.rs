@@ -1,4 +1,4 @@
-//! Sends again what was on its way: on streams that are gone, that are far behind at the end, or where it arrived damaged.
+//! Sends again what was on its way on streams that are gone, and what arrived damaged.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,22 +51,6 @@ impl SenderState {
     pub(super) fn lost(&self, data_stream: u32) {
         for sent in self.data_streams.lose(data_stream) {
             self.resend(&sent.file, sent.offset..sent.offset + u64::from(sent.length));
-        }
-    }
-
-    /// At the end what is on streams that are far behind goes by the others. Who is cut more often is waited for longer.
-    pub(super) fn hurry_the_last(&self) {
-        let listed = self.pending.lock().expect("not poisoned").listed;
-        // Where a claim belongs to one stream, no other helps.
-        if !listed || self.terms.streams_read() || !self.work.is_drained() || !self.staging.is_empty() {
-            return;
-        }
-        let times = self.hurried.load(Relaxed);
-        let lagging = self.data_streams.lagging(1 << times.min(16));
-        if !lagging.is_empty() {
-            tracing::debug!("streams {lagging:?} are far behind at the end: others send what is on them");
-            self.hurried.store(times + 1, Relaxed);
-            lagging.into_iter().for_each(|data_stream| self.lost(data_stream));
         }
     }
 }
