@@ -34,7 +34,7 @@ def mover_paused(fleet: Fleet, rng: random.Random) -> None:
 
 
 def host_killed(fleet: Fleet, rng: random.Random) -> None:
-    fleet.kill_host(rng.choice(fleet.site.nodes))
+    rng.choice(fleet.site.nodes).kill_all()
 
 
 def node_killed(fleet: Fleet, rng: random.Random) -> None:

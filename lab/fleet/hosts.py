@@ -4,9 +4,11 @@ The head is a bridge at 10.78.0.1 where controller, database, service and destin
 node's link is a token bucket (tbf) in either direction. Nothing leaves these namespaces.
 """
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -36,6 +38,16 @@ class Host:
 
     def run(self, *command: object) -> str:
         return run(self.argv(command))
+
+    def processes(self) -> list[int]:
+        """All that run there."""
+        return [int(pid) for pid in run(["ip", "netns", "pids", self.namespace], check=False).split()]
+
+    def kill_all(self) -> None:
+        """Ends everything that runs there, at once."""
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     def start(self, *command: object, log: IO[bytes] | int = subprocess.DEVNULL,
               environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
@@ -94,8 +106,7 @@ class Site:
     def remove(self) -> None:
         for host in (self.head, *self.nodes):
             # What still runs there would keep its links.
-            for pid in run(["ip", "netns", "pids", host.namespace], check=False).split():
-                run(["kill", "-KILL", pid], check=False)
+            host.kill_all()
             run(["ip", "netns", "delete", host.namespace], check=False)
             shutil.rmtree(Path("/etc/netns") / host.namespace, ignore_errors=True)
 

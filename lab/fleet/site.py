@@ -138,11 +138,11 @@ class Fleet:
     def movers(self, host: Host) -> list[int]:
         """The processes of movers on a node."""
         found = []
-        for pid in run(["ip", "netns", "pids", host.namespace], check=False).split():
+        for pid in host.processes():
             with contextlib.suppress(OSError):
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                 if words[1:3] == [b"mover", b"--service"]:
-                    found.append(int(pid))
+                    found.append(pid)
         return found
 
     def wait_for_movers(self, hosts: int, patience_s: float = PATIENCE_S) -> None:
@@ -152,12 +152,6 @@ class Fleet:
             if time.monotonic() > until:
                 raise CommandFailed(f"no movers on {hosts} nodes after {patience_s:.0f} s")
             time.sleep(0.2)
-
-    def kill_host(self, host: Host) -> None:
-        """Everything that runs there, at once."""
-        for pid in run(["ip", "netns", "pids", host.namespace], check=False).split():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
 
     def signal(self, host: Host, number: signal.Signals) -> None:
         for pid in self.movers(host):

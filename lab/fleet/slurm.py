@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from lab.fleet.hosts import Host, Site
-from lab.ground.shell import CommandFailed, exists, run
+from lab.ground.shell import CommandFailed, exists
 
 PACKAGES = ("slurmctld", "slurmd", "slurm-client")
 PARTITION = "dtn"
@@ -108,9 +108,7 @@ class Slurm:
         daemon = self.daemons.pop(name)
         for host in self.site.nodes:
             if host.name == name:
-                for pid in run(["ip", "netns", "pids", host.namespace], check=False).split():
-                    with contextlib.suppress(ProcessLookupError):
-                        os.kill(int(pid), signal.SIGKILL)
+                host.kill_all()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(daemon.pid, signal.SIGKILL)
         daemon.wait()
