@@ -38,9 +38,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(3);
 /// Most frames on their way on one stream: 8 GiB of a large file. A receiver that confirms confirms long before.
 const MAX_UNCONFIRMED: usize = 64 << 10;
 
-/// Least of it that is allowed: whoever fills a stream is woken at half of it, and has a block in hand. What waits on a stream
-/// whose window has collapsed is what the end of a transfer waits for.
-const LEAST_QUEUED: u32 = BLOCK as u32 / 2;
+/// Least of it that is allowed: whoever fills a stream is woken at half of it, and has a block in hand.
+const LEAST_QUEUED: u32 = 2 * BLOCK as u32;
 
 /// How long to wait before another stream is opened after so many in a row that carried nothing: the other end has
 /// no room for them now.

@@ -311,6 +311,16 @@ mod tests {
     }
 
     #[test]
+    fn what_was_stopped_before_it_began_is_given_no_workers() {
+        let _clock = manual::stop();
+        let counted =
+            Counted { began: Instant::now(), ledger: Arc::default(), resized: Vec::new(), counts: 5 };
+        let mut paced = Paced::new(counted, Pace::new(Duration::from_millis(100)));
+        assert!(paced.step(PerStage::all(2)).expect("no error").is_none());
+        assert_eq!(paced.resized, []);
+    }
+
+    #[test]
     fn whatever_runs_is_driven_alike() {
         let _clock = manual::stop();
         let counted =
