@@ -53,7 +53,7 @@ impl Files {
     ///
     /// # Errors
     /// In one line: the words make no sense, or the place is not reached.
-    pub fn connect(words: Vec<OsString>, sessions: usize, interrupt: &Interrupt) -> Result<Self> {
+    pub fn connect(words: Vec<OsString>, sessions: u16, interrupt: &Interrupt) -> Result<Self> {
         let Words { place, access } = Words::try_parse_from(words).map_err(|error| {
             let text = error.render().to_string();
             usage(text.lines().next().unwrap_or_default().trim_start_matches("error: "))
@@ -65,7 +65,7 @@ impl Files {
     pub(crate) fn at(
         place: &OsString,
         access: &FileAccess,
-        sessions: usize,
+        sessions: u16,
         interrupt: &Interrupt,
     ) -> Result<Self> {
         refuse_servers(&[], place)?;

@@ -33,7 +33,7 @@ pub(crate) struct PyConnection {
 impl PyConnection {
     /// Reaches the place that `words` name, with options of `tidegate ls`.
     #[new]
-    fn new(py: Python<'_>, words: Vec<OsString>, sessions: usize) -> PyResult<Self> {
+    fn new(py: Python<'_>, words: Vec<OsString>, sessions: u16) -> PyResult<Self> {
         let files = awaited(py, move |interrupt| Files::connect(words, sessions, interrupt))?;
         Ok(Self { files })
     }

@@ -5,7 +5,10 @@ mod common;
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 use common::peer::{Server, TOKEN};
 use common::{Fixture, content, dial, leftovers, write};
@@ -129,6 +132,50 @@ fn ranges_are_read_by_several_sessions_and_of_one_version() {
     assert_eq!(error.kind, ErrorKind::Changed, "{error}");
     let hash = client.hash(b"large", &Interrupt::default()).expect("hashed");
     assert_eq!(hash, *blake3::hash(&data).as_bytes());
+}
+
+#[test]
+fn a_large_read_takes_as_many_sessions_as_help_and_as_it_is_let_have() {
+    const LET_IN: usize = 7;
+    let content = |path: &[u8]| path.iter().copied().cycle().take(1000).collect::<Vec<_>>();
+    let (open, most, lost) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let server = Server::new({
+        let (open, most) = (Arc::clone(&open), Arc::clone(&most));
+        move |visit| {
+            let here = open.fetch_add(1, SeqCst) + 1;
+            most.fetch_max(here, SeqCst);
+            if here > LET_IN {
+                let error = Error::new(ErrorKind::Busy, "no more of them");
+                visit.outbox.send(&Message::Refused(error));
+            } else {
+                visit.outbox.send(&Message::Accepted { token: TOKEN });
+            }
+            let mut answers = 0;
+            while here <= LET_IN
+                && let Ok(Message::File(number, FileRequest::Read { path, .. })) = visit.next()
+            {
+                answers += 1;
+                // One of them is lost half way.
+                if here == 2 && answers == 20 && !lost.swap(true, SeqCst) {
+                    break;
+                }
+                // What each can do: only more of them do more.
+                thread::sleep(Duration::from_millis(15));
+                visit.outbox.send(&Message::FileReply(number, FileReply::Data(Content(content(&path)))));
+            }
+            visit.outbox.close();
+            open.fetch_sub(1, SeqCst);
+        }
+    });
+    let client = FileClient::connect(&server.address, &Carriers::default(), None, 32).expect("let in");
+    let wanted: Vec<_> = (0..1000).map(|i| range(&format!("file {i}"), 0, 1000)).collect();
+    for (one, got) in wanted.iter().zip(read(&client, &wanted)) {
+        assert!(got.as_ref() == Ok(&content(&one.path)), "{one:?}: {got:?}");
+    }
+    // It began with two.
+    let most = most.load(SeqCst);
+    assert!(most > 4, "{most} sessions");
 }
 
 #[test]

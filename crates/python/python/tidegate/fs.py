@@ -35,6 +35,9 @@ _FIRST = MAX_CONTENT // 2
 # How many files are got at once: what has arrived of them is held here.
 _AT_ONCE = 128
 
+# How many small files are put at once.
+_SMALL_AT_ONCE = 8
+
 _ADDRESS, _NAME = "tg://", "tidegate://"
 
 
@@ -45,9 +48,9 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
     root_marker = ""
 
     def __init__(
-        self, place: str, sessions: int = 8, block_size: int | None = None, cache_type: str = "readahead", **options: Any
+        self, place: str, sessions: int = 32, block_size: int | None = None, cache_type: str = "readahead", **options: Any
     ) -> None:
-        """`place` is what `tidegate copy` takes; as many as `sessions` connections read at once.
+        """`place` is what `tidegate copy` takes; at most `sessions` connections read at once, as many as `auto` finds good.
 
         Files are opened with that block size and cache, unless it is said then.
         """
@@ -316,7 +319,7 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 put(pair)
             else:
                 small.append(pair)
-        with ThreadPoolExecutor(self._sessions) as several:
+        with ThreadPoolExecutor(min(self._sessions, _SMALL_AT_ONCE)) as several:
             # The first that failed is told once all have ended.
             list(several.map(put, small))
 

@@ -1,10 +1,17 @@
 //! Asks an endpoint about files: over one session, or over several at once where much is read. Sessions are kept for what
 //! is asked next, and opened again where an endpoint has closed them.
 
+mod read_run;
+mod reading;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+
+use tidegate_control::optimizer::{EPOCH, OptimizerOptions, build};
+use tidegate_control::{PerStage, run};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
@@ -12,29 +19,21 @@ use crate::manifest::Fingerprint;
 use crate::path::RelPath;
 use crate::quota::{Quota, Share, remember};
 use crate::spec::TransferId;
+use crate::sys::clock::Instant;
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
-use crate::transfer::Interrupt;
+use crate::transfer::file_client::read_run::ReadRun;
+use crate::transfer::file_client::reading::Reading;
 use crate::transfer::link::{Link, check_ticket};
-use crate::wire::files::{
-    Content, FileKind, FileRange, FileReply, FileRequest, FileStatus, ListedFile, MAX_CONTENT, MAX_RANGES,
-};
+use crate::transfer::{Interrupt, Pace, Paced};
+use crate::wire::files::{Content, FileKind, FileReply, FileRequest, FileStatus, ListedFile};
 use crate::wire::message::{Message, Request};
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
 use crate::wire::way::{Carriers, Way};
 
-/// So much of one file is asked for by one request, in one range or in many.
-const PORTION: usize = MAX_CONTENT / 2;
-
-/// Portions that are asked of one session ahead of their answers: 8 MiB, what 1 Gbit/s has under way at 60 ms.
-const AHEAD: usize = 16;
-
 /// Changes that are asked for ahead of their answers.
 const CHANGES_AHEAD: usize = 64;
-
-/// One session for so many portions, as far as there may be more.
-const PORTIONS_A_SESSION: usize = 4;
 
 /// How often it is looked whether anybody still wants an answer.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -119,7 +118,11 @@ pub struct FileClient {
     way: Way,
     pki: Option<Arc<Identity>>,
     /// Most sessions that read at once.
-    most: usize,
+    most: u16,
+    /// How many the rule held good for the last large read; 0 before one.
+    sessions: AtomicU16,
+    /// The quickest answer to a request that needs no file, in µs; the round trip, if none is quicker.
+    quickest_us: AtomicU64,
     /// What listings may take in memory.
     metadata: Arc<Quota>,
     idle: Mutex<Vec<FileSession>>,
@@ -134,7 +137,7 @@ impl FileClient {
         address: &Address,
         carriers: &Carriers,
         pki: Option<Arc<Identity>>,
-        most: usize,
+        most: u16,
     ) -> Result<Self> {
         // First: what looks like a host may be a ticket that was torn, and is not to be asked for or shown.
         check_ticket(address, pki.as_ref())?;
@@ -143,6 +146,8 @@ impl FileClient {
             way: carriers.way(address)?,
             pki,
             most: most.max(1),
+            sessions: AtomicU16::new(0),
+            quickest_us: AtomicU64::new(u64::MAX),
             metadata: Share::own().metadata,
             idle: Mutex::default(),
         };
@@ -154,8 +159,11 @@ impl FileClient {
     fn open(&self) -> Result<FileSession> {
         let link = Link::open_at(&self.address, &self.way, self.pki.as_ref(), &self.metadata)?;
         link.needs_files()?;
+        let asked = Instant::now();
         link.request(Request::Files)?;
         link.accepted()?;
+        let time = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.quickest_us.fetch_min(time, Relaxed);
         Ok(FileSession { link, place: self.address.place(), next: 0 })
     }
 
@@ -325,172 +333,31 @@ impl FileClient {
         self.change(vec![change], interrupt)?.pop().unwrap_or_else(|| Err(unasked()))
     }
 
-    /// Reads all that is wanted, over as many sessions as that is worth; each in the pieces that it came in.
+    /// Reads all that is wanted; each in the pieces that it came in. What is large is read over as many sessions at once as
+    /// the default rule finds good.
     pub fn read(&self, wanted: &[WantedRange], interrupt: &Interrupt) -> Result<Vec<Result<Vec<Vec<u8>>>>> {
-        let (portions, pieces) = portions(wanted);
-        let reading = Reading {
-            client: self,
-            wanted,
-            interrupt,
-            waiting: Mutex::new((0..portions.len()).collect()),
-            portions,
-            got: Mutex::new(pieces.iter().map(|&count| Ok(vec![Vec::new(); count])).collect()),
-        };
-        let sessions = reading.portions.len().div_ceil(PORTIONS_A_SESSION).clamp(1, self.most);
-        let others = thread::scope(|scope| {
-            let others: Vec<_> = (1..sessions).map(|_| scope.spawn(|| reading.work())).collect();
-            let first = reading.work();
-            let others = others.into_iter().map(|other| other.join().expect("no panic"));
-            first.and(others.filter(|ended| !is_refusal_of_more(ended)).collect())
-        });
-        // What one has left, another may have taken up; whoever had none to take it up ended with the reason.
-        others.and_then(|()| match reading.waiting.lock().expect("not poisoned").is_empty() {
-            true => Ok(()),
-            false => reading.work(),
-        })?;
-        Ok(reading
-            .got
-            .into_inner()
-            .expect("not poisoned")
-            .into_iter()
-            .map(|got| got.and_then(whole))
-            .collect())
-    }
-}
-
-/// Whether a further session was not to be had, or lost: the others go on with what is left.
-fn is_refusal_of_more(ended: &Result<()>) -> bool {
-    ended.as_ref().is_err_and(|error| matches!(error.kind, ErrorKind::Connection | ErrorKind::Busy))
-}
-
-/// Pieces of one range, all but the last of which are as long as can be. A file that ends within it ends it.
-fn whole(pieces: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
-    let ends = pieces.iter().position(|piece| piece.len() < PORTION).unwrap_or(pieces.len());
-    match pieces.iter().skip(ends + 1).all(Vec::is_empty) {
-        true => Ok(pieces),
-        false => Err(Error::new(ErrorKind::Changed, "the file grew while it was read: read it again")),
-    }
-}
-
-/// What one request asks for: ranges of one file, each with whose piece it is.
-#[derive(Debug, Default)]
-struct Portion {
-    /// The one that says which file.
-    first: usize,
-    ranges: Vec<FileRange>,
-    pieces: Vec<(usize, usize)>,
-}
-
-/// Cuts what is wanted into portions; tells into how many pieces each was cut.
-fn portions(wanted: &[WantedRange]) -> (Vec<Portion>, Vec<usize>) {
-    let mut portions: Vec<Portion> = Vec::new();
-    let (mut pieces, mut filled) = (Vec::new(), usize::MAX);
-    for (index, one) in wanted.iter().enumerate() {
-        let (mut offset, mut count) = (one.range.start, 0);
-        while offset < one.range.end {
-            let length = (one.range.end - offset).min(PORTION as u64) as usize;
-            let same = portions.last().is_some_and(|portion| {
-                let first = &wanted[portion.first];
-                (&first.path, first.version) == (&one.path, one.version)
-            });
-            let full = portions.last().is_some_and(|portion| portion.ranges.len() == MAX_RANGES);
-            if !same || full || filled.saturating_add(length) > PORTION {
-                portions.push(Portion { first: index, ..Portion::default() });
-                filled = 0;
-            }
-            let portion = portions.last_mut().expect("there is one");
-            portion.ranges.push(FileRange { offset, length: length as u32 });
-            portion.pieces.push((index, count));
-            filled += length;
-            offset += length as u64;
-            count += 1;
+        let reading = Reading::new(self, wanted, interrupt);
+        if reading.most_sessions() > 1 {
+            self.read_by_many(&reading)?;
         }
-        pieces.push(count);
-    }
-    (portions, pieces)
-}
-
-/// A read that several sessions share.
-struct Reading<'a> {
-    client: &'a FileClient,
-    wanted: &'a [WantedRange],
-    interrupt: &'a Interrupt,
-    portions: Vec<Portion>,
-    /// Portions that nobody has asked for.
-    waiting: Mutex<VecDeque<usize>>,
-    /// The pieces of each that is wanted, or why it cannot be had.
-    got: Mutex<Vec<Result<Vec<Vec<u8>>>>>,
-}
-
-impl Reading<'_> {
-    /// Asks for what waits, over a session of its own, until nothing does.
-    fn work(&self) -> Result<()> {
-        loop {
-            let Some(first) = self.next() else { return Ok(()) };
-            let mut asked = VecDeque::from([first]);
-            let taken = self.client.take();
-            let was_used = taken.as_ref().is_ok_and(|(was_used, _)| *was_used);
-            let read = taken.and_then(|(_, mut session)| {
-                self.read(&mut session, &mut asked)?;
-                self.client.give_back(session);
-                Ok(())
-            });
-            let Err(error) = read else { continue };
-            // For another session to ask for.
-            let mut waiting = self.waiting.lock().expect("not poisoned");
-            asked.into_iter().rev().for_each(|portion| waiting.push_front(portion));
-            if error.kind != ErrorKind::Connection || !was_used {
-                return Err(error);
-            }
-        }
+        // All of it, or what the last session left when it was lost.
+        reading.work()?;
+        Ok(reading.into_content())
     }
 
-    fn next(&self) -> Option<usize> {
-        self.waiting.lock().expect("not poisoned").pop_front()
-    }
-
-    /// Reads what was `asked` for and what waits; what is left of the former was not answered.
-    fn read(&self, session: &mut FileSession, asked: &mut VecDeque<usize>) -> Result<()> {
-        let mut numbers: VecDeque<u32> = asked.iter().map(|&portion| self.ask(session, portion)).collect();
-        loop {
-            while asked.len() < AHEAD
-                && let Some(portion) = self.next()
-            {
-                asked.push_back(portion);
-                numbers.push_back(self.ask(session, portion));
-            }
-            let (Some(&portion), Some(number)) = (asked.front(), numbers.pop_front()) else { return Ok(()) };
-            self.take_in(session, number, &self.portions[portion])?;
-            asked.pop_front();
-        }
-    }
-
-    fn ask(&self, session: &mut FileSession, portion: usize) -> u32 {
-        let Portion { first, ranges, .. } = &self.portions[portion];
-        let WantedRange { path, version, .. } = &self.wanted[*first];
-        session.ask(FileRequest::Read { path: path.clone(), version: *version, ranges: ranges.clone() })
-    }
-
-    fn take_in(&self, session: &FileSession, number: u32, portion: &Portion) -> Result<()> {
-        for (at, range) in portion.ranges.iter().enumerate() {
-            match session.reply(number, self.interrupt)? {
-                FileReply::Data(Content(content)) if content.len() <= range.length as usize => {
-                    let (index, piece) = portion.pieces[at];
-                    if let Ok(pieces) = &mut self.got.lock().expect("not poisoned")[index] {
-                        pieces[piece] = content;
-                    }
+    fn read_by_many(&self, reading: &Reading<'_>) -> Result<()> {
+        let rule = build("auto", &OptimizerOptions::default());
+        let mut rule = rule.map_err(|error| Error::new(ErrorKind::Usage, error.to_string()))?;
+        let held = Some(self.sessions.load(Relaxed)).filter(|&held| held > 0);
+        let start = held.map(|network| PerStage { network, ..PerStage::all(1) });
+        thread::scope(|scope| {
+            let mut reads = Paced::new(ReadRun::new(reading, scope), Pace::new(EPOCH));
+            run(&mut reads, rule.as_mut(), start, |seen, next| {
+                // A small read does not show how many a large one can use.
+                if seen.is_some() && reading.most_sessions() == self.most {
+                    self.sessions.store(next.setpoint.network, Relaxed);
                 }
-                // Of those that are told already too: a file that fails is not read in part.
-                FileReply::Failed(error) => {
-                    let mut got = self.got.lock().expect("not poisoned");
-                    for &(index, _) in &portion.pieces[at..] {
-                        got[index] = Err(error.clone());
-                    }
-                    return Ok(());
-                }
-                _ => return Err(unasked()),
-            }
-        }
-        Ok(())
+            })
+        })
     }
 }
