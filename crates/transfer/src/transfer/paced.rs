@@ -5,7 +5,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage};
+use tidegate_control::{BitRate, Bounds, Concurrency, Environment, Host, Observation, PerStage};
 
 use crate::counters::Glimpse;
 use crate::error::{Error, Result};
@@ -92,6 +92,8 @@ pub struct Paced<R: Running> {
     short: bool,
     setpoint: Option<Concurrency>,
     before: Option<R::Counters>,
+    /// What the network moved in the last epoch.
+    rate: BitRate,
 }
 
 impl<R: Running> Deref for Paced<R> {
@@ -112,7 +114,11 @@ impl<R: Running> Environment for Paced<R> {
     type Error = Error;
 
     fn bounds(&self) -> PerStage<Bounds> {
-        self.run.bounds()
+        let mut bounds = self.run.bounds();
+        if let Some(now) = self.setpoint.filter(|_| self.ends_soon()) {
+            bounds.network = Bounds::new(bounds.network.min, bounds.network.max.min(now.network));
+        }
+        bounds
     }
 
     fn host(&self) -> Host {
@@ -179,12 +185,19 @@ impl<R: Running> Environment for Paced<R> {
 impl<R: Running> Paced<R> {
     /// Nothing has been asked of `run` yet.
     pub const fn new(run: R, pace: Pace) -> Self {
-        Self { run, pace, short: false, setpoint: None, before: None }
+        Self { run, pace, short: false, setpoint: None, before: None, rate: BitRate(0) }
     }
 
     /// Its ledger.
     pub fn ledger(&self) -> &Arc<Ledger> {
         self.run.ledger()
+    }
+
+    /// Whether all has moved before a new stream is up to speed: it would only take what others send sooner.
+    fn ends_soon(&self) -> bool {
+        let arrival = self.run.ledger().arrival();
+        let left = arrival.total_bytes.map(|all| all.0.saturating_sub(arrival.bytes.0));
+        left.is_some_and(|left| (left as f64) * 8.0 < self.rate.0 as f64 * self.run.warm_up().as_secs_f64())
     }
 
     /// What was moved between two counts, of which either may have come too late.
@@ -196,7 +209,11 @@ impl<R: Running> Paced<R> {
     ) -> Result<Option<Observation>> {
         self.before = after;
         match (before, after) {
-            (Some(before), Some(after)) => Ok(Some(self.run.observe(setpoint, &before, &after))),
+            (Some(before), Some(after)) => {
+                let seen = self.run.observe(setpoint, &before, &after);
+                self.rate = seen.throughput.network;
+                Ok(Some(seen))
+            }
             // It ended while we asked.
             _ => Ok(self.run.pass(Instant::now())?.and(None)),
         }
@@ -304,6 +321,10 @@ mod tests {
             *counters
         }
 
+        fn warm_up(&self) -> Duration {
+            Duration::from_millis(500)
+        }
+
         fn observe(&self, concurrency: Concurrency, before: &u64, after: &u64) -> Observation {
             assert_eq!(after - before, 1, "an epoch begins where the last one ended, or after a change");
             Observation { concurrency, ..Observation::default() }
@@ -318,6 +339,23 @@ mod tests {
         let mut paced = Paced::new(counted, Pace::new(Duration::from_millis(100)));
         assert!(paced.step(PerStage::all(2)).expect("no error").is_none());
         assert_eq!(paced.resized, []);
+    }
+
+    #[test]
+    fn no_stream_is_added_that_would_come_too_late() {
+        let counted =
+            Counted { began: Instant::now(), ledger: Arc::default(), resized: Vec::new(), counts: 0 };
+        let mut paced = Paced::new(counted, Pace::new(Duration::from_millis(100)));
+        let most = |paced: &Paced<Counted>| paced.bounds().network.max;
+        let ledger = Arc::clone(paced.ledger());
+        ledger.listed(1000);
+        (paced.setpoint, paced.rate) = (Some(PerStage::all(3)), BitRate::from_mbps(8e-3));
+        assert_eq!(most(&paced), 7, "who knows how much there is");
+        ledger.all_listed();
+        assert_eq!(most(&paced), 7, "a second, and a stream needs half of one");
+        ledger.bytes_moved.fetch_add(600, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(most(&paced), 3);
+        assert_eq!(paced.bounds().read.max, 7, "a reader is up to speed at once");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage, Remaining};
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
 
 use crate::counters::{Glimpse, StageGlimpse};
 use crate::error::Result;
@@ -19,7 +19,6 @@ use crate::transfer::{Running, SLOW_START};
 pub(super) struct ReadRun<'scope, 'env> {
     reading: &'env Reading<'env>,
     scope: &'scope Scope<'scope, 'env>,
-    ledger: Arc<Ledger>,
     began: Instant,
 }
 
@@ -34,7 +33,11 @@ pub(super) struct ReadCounters {
 impl<'scope, 'env> ReadRun<'scope, 'env> {
     /// Nothing is asked for before the first step; its sessions are threads of `scope`.
     pub(super) fn new(reading: &'env Reading<'env>, scope: &'scope Scope<'scope, 'env>) -> Self {
-        Self { reading, scope, ledger: Arc::default(), began: Instant::now() }
+        Self { reading, scope, began: Instant::now() }
+    }
+
+    fn arrived(&self) -> u64 {
+        self.reading.ledger().bytes_moved.load(Relaxed)
     }
 }
 
@@ -42,7 +45,7 @@ impl Running for ReadRun<'_, '_> {
     type Counters = ReadCounters;
 
     fn ledger(&self) -> &Arc<Ledger> {
-        &self.ledger
+        self.reading.ledger()
     }
 
     fn bounds(&self) -> PerStage<Bounds> {
@@ -65,11 +68,11 @@ impl Running for ReadRun<'_, '_> {
     }
 
     fn counters(&mut self) -> Result<Option<ReadCounters>> {
-        Ok(Some(ReadCounters { at: Instant::now(), arrived: self.reading.arrived(), cpu: CpuTime::now() }))
+        Ok(Some(ReadCounters { at: Instant::now(), arrived: self.arrived(), cpu: CpuTime::now() }))
     }
 
     fn glimpse(&self) -> Glimpse {
-        let network = StageGlimpse { moved: self.reading.arrived(), waited: Duration::ZERO };
+        let network = StageGlimpse { moved: self.arrived(), waited: Duration::ZERO };
         PerStage { read: None, network: Some(network), write: None }
     }
 
@@ -93,7 +96,7 @@ impl Running for ReadRun<'_, '_> {
             interval,
             concurrency: setpoint,
             throughput: PerStage::all(rate),
-            remaining: Some(Remaining { bytes: ByteCount(self.reading.left()), files: 0 }),
+            remaining: self.reading.ledger().totals().remaining(),
             rtt: Some(self.round_trip()),
             cpu: Ends { sender: None, receiver: after.cpu.load_since(&before.cpu, interval) },
             ..Observation::default()

@@ -1,9 +1,11 @@
 //! What is to be read, cut into portions; and the sessions that read them, each some portions ahead of their answers.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
 use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::transfer::Interrupt;
@@ -52,10 +54,10 @@ pub(super) struct Reading<'a> {
     wanted: &'a [WantedRange],
     interrupt: &'a Interrupt,
     portions: Vec<Portion>,
-    bytes: u64,
     work: Mutex<Work>,
     ended: Condvar,
-    arrived: AtomicU64,
+    /// What is wanted counts as one file.
+    ledger: Arc<Ledger>,
     /// The pieces of each that is wanted, or why it cannot be had.
     got: Mutex<Vec<Result<Vec<Vec<u8>>>>>,
 }
@@ -72,15 +74,17 @@ impl<'a> Reading<'a> {
             most: sessions.clamp(1, client.most),
             failure: None,
         };
+        let ledger = Arc::<Ledger>::default();
+        ledger.listed(portions.iter().flat_map(|one| &one.ranges).map(|range| u64::from(range.length)).sum());
+        ledger.all_listed();
         Self {
             client,
             wanted,
             interrupt,
-            bytes: portions.iter().flat_map(|one| &one.ranges).map(|range| u64::from(range.length)).sum(),
             portions,
             work: Mutex::new(work),
             ended: Condvar::new(),
-            arrived: AtomicU64::new(0),
+            ledger,
             got: Mutex::new(pieces.iter().map(|&count| Ok(vec![Vec::new(); count])).collect()),
         }
     }
@@ -94,14 +98,9 @@ impl<'a> Reading<'a> {
         self.work_left().most
     }
 
-    /// Bytes that have arrived.
-    pub(super) fn arrived(&self) -> u64 {
-        self.arrived.load(Relaxed)
-    }
-
-    /// Bytes that have not, if no file ends before what is wanted of it.
-    pub(super) fn left(&self) -> u64 {
-        self.bytes.saturating_sub(self.arrived())
+    /// What was asked for and has arrived.
+    pub(super) fn ledger(&self) -> &Arc<Ledger> {
+        &self.ledger
     }
 
     /// Who asked for it.
@@ -219,7 +218,7 @@ impl<'a> Reading<'a> {
         for (at, range) in portion.ranges.iter().enumerate() {
             match session.reply(number, self.interrupt)? {
                 FileReply::Data(Content(content)) if content.len() <= range.length as usize => {
-                    self.arrived.fetch_add(content.len() as u64, Relaxed);
+                    self.ledger.bytes_moved.fetch_add(content.len() as u64, Relaxed);
                     let (index, piece) = portion.pieces[at];
                     if let Ok(pieces) = &mut self.got.lock().expect("not poisoned")[index] {
                         pieces[piece] = content;
