@@ -20,6 +20,7 @@ of_release() {
 root_for() {
     local packages=$tools/roots/packages-$1 name
     root=$tools/roots/$1
+    [ "$(id -u)" = 0 ] || { echo "only root can try what is for another system"; return 1; }
     [ -e "$root/complete" ] && return
     rm -rf "$root" "$packages"
     mkdir -p "$root/usr/lib" "$root"/{tmp,proc,dev} "$packages"
