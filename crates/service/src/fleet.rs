@@ -4,6 +4,21 @@
 //! Every change of a shard names it and the number of the lease it is in, and must change one row. So whoever lost a lease
 //! changes nothing any more, whichever of several services it asks.
 
+/// The shards of a lease. The index of them leaves out those of none, and is used only where that is said: whoever plans
+/// does not know what is bound.
+macro_rules! of_lease {
+    () => {
+        "lease = $1 AND lease > 0"
+    };
+}
+
+/// The ranges of a file that the shard of that key completes, likewise.
+macro_rules! of_file {
+    () => {
+        "completed_by = $1 AND completed_by > 0"
+    };
+}
+
 mod budget;
 mod grants;
 mod leave;
@@ -283,4 +298,24 @@ fn whole(number: u64) -> i64 {
 /// A number that SQL has.
 fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use sqlx::Row;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_in_a_lease_is_found_without_looking_at_every_shard() {
+        let home = tempfile::tempdir().expect("a directory");
+        let url = format!("sqlite:{}", home.path().join(FILE).display());
+        let fleet = Fleet::open_at(&url).await.expect("opened");
+        for (which, index) in [(of_lease!(), "fleet_leased"), (of_file!(), "fleet_range")] {
+            let plan = format!("EXPLAIN QUERY PLAN SELECT id FROM fleet_shard WHERE {which}");
+            let plan = sqlx::query(AssertSqlSafe(plan)).bind(1_i64).fetch_all(fleet.database.reads());
+            let plan: Vec<String> = plan.await.expect("planned").iter().map(|row| row.get(3)).collect();
+            assert!(plan.iter().all(|step| step.contains(index)), "{which}: {plan:?}");
+        }
+    }
 }

@@ -336,9 +336,14 @@ impl Fleet {
         lease: i64,
     ) -> Result<(), sqlx::Error> {
         let most = i64::from(MAX_TRIES);
-        let again = "UPDATE fleet_shard SET state = 0, lease = 0 WHERE lease = $1 AND tries < $2";
+        let again =
+            concat!("UPDATE fleet_shard SET state = 0, lease = 0 WHERE ", of_lease!(), " AND tries < $2");
         changed(&mut *tx, sqlx::query(again).bind(lease).bind(most)).await?;
-        let rest = "SELECT id, files, names FROM fleet_shard WHERE lease = $1 AND tries >= $2 ORDER BY id";
+        let rest = concat!(
+            "SELECT id, files, names FROM fleet_shard WHERE ",
+            of_lease!(),
+            " AND tries >= $2 ORDER BY id"
+        );
         for row in sqlx::query(rest).bind(lease).bind(most).fetch_all(&mut **tx).await? {
             let (id, files, names): (i64, i64, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             let why = format!("its lease ran out {MAX_TRIES} times: whoever tried it died or was cut off");

@@ -85,7 +85,7 @@ impl Fleet {
         tx: &mut Transaction<'static, Any>,
         by: i64,
     ) -> Result<(u64, bool), sqlx::Error> {
-        let ranges = "UPDATE fleet_shard SET state = 3 WHERE completed_by = $1 AND state = 0";
+        let ranges = concat!("UPDATE fleet_shard SET state = 3 WHERE ", of_file!(), " AND state = 0");
         let ranges = changed(&mut *tx, sqlx::query(ranges).bind(by)).await?;
         let file = "UPDATE fleet_shard SET state = 3 WHERE id = $1 AND state = 4";
         let file = changed(&mut *tx, sqlx::query(file).bind(by)).await?;

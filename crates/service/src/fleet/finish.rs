@@ -68,7 +68,8 @@ impl Fleet {
             }
         }
         // What the report does not name waits again.
-        let rest = "UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE lease = $1";
+        let rest =
+            concat!("UPDATE fleet_shard SET state = 0, lease = 0, tries = tries - 1 WHERE ", of_lease!());
         changed(&mut *tx, sqlx::query(rest).bind(number)).await?;
         self.add_up(tx, (run, endpoint), (&mover, took_ms), &done).await?;
         self.end_if_done(tx, run).await?;
