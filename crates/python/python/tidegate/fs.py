@@ -48,7 +48,7 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
     root_marker = ""
 
     def __init__(
-        self, place: str, sessions: int = 32, block_size: int | None = None, cache_type: str = "readahead", **options: Any
+        self, place: str, sessions: int = 16, block_size: int | None = None, cache_type: str = "readahead", **options: Any
     ) -> None:
         """`place` is what `tidegate copy` takes; at most `sessions` connections read at once, as many as `auto` finds good.
 
