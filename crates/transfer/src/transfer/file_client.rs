@@ -303,7 +303,7 @@ impl FileClient {
         Ok(ended)
     }
 
-    /// Writes a small file, of at most [`MAX_CONTENT`] bytes.
+    /// Writes a small file, of at most [`MAX_CONTENT`](crate::wire::files::MAX_CONTENT) bytes.
     pub fn write(&self, path: &[u8], content: Vec<u8>, interrupt: &Interrupt) -> Result<()> {
         let change = FileRequest::Write { path: path.to_vec(), content: Content(content) };
         self.change_one(change, interrupt)
