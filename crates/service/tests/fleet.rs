@@ -470,8 +470,8 @@ async fn a_list_of_files_is_divided_where_it_is_more_than_a_claim() {
     let shard = ShardContent { files: 7, bytes: 7 << 23, names, ..Default::default() };
     fleet.list(job(1), &[shard], true).await.expect("taken");
     // Half of what is left, as nobody else has anything; then a quarter, and a file at the least.
-    for files in [3, 1] {
-        let Ok(Claimed::Lease(lease)) = fleet.claim(&token, Claimer::named("here")).await else {
+    for (mover, files) in [("one", 3), ("another", 1)] {
+        let Ok(Claimed::Lease(lease)) = fleet.claim(&token, Claimer::named(mover)).await else {
             panic!("there is more")
         };
         let given: Vec<u64> = lease.shards.iter().map(|(_, shard)| shard.files).collect();

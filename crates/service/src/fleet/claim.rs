@@ -169,7 +169,7 @@ impl Fleet {
     }
 
     /// How much a mover is given: what it does in a while, and no more than its part of half of what is left, by its rate beside
-    /// those of others that have leases, unless that is too little.
+    /// those of others that were heard of within a lease's term, unless that is too little.
     async fn share(
         &self,
         tx: &mut Transaction<'static, Any>,
@@ -182,10 +182,16 @@ impl Fleet {
             sqlx::query_scalar(rate).bind(run).bind(mover.to_owned()).fetch_optional(&mut **tx).await?;
         let known = rate.map(count).filter(|rate| *rate > 0);
         let (rate, time) = known.map_or((FIRST_RATE, FIRST_S), |rate| (rate, CLAIM_S));
-        let others = "SELECT CAST(COALESCE(SUM(CASE WHEN m.rate > 0 THEN m.rate ELSE $2 END), 0) AS BIGINT) \
-                      FROM fleet_lease l LEFT JOIN fleet_mover m ON m.run = l.run AND m.name = l.mover WHERE l.run = $1";
-        let others: i64 =
-            sqlx::query_scalar(others).bind(run).bind(whole(FIRST_RATE)).fetch_one(&mut **tx).await?;
+        // Not by leases: they come and go so fast that a scan of them walks over many that are gone.
+        let others = "SELECT CAST(COALESCE(SUM(CASE WHEN rate > 0 THEN rate ELSE $3 END), 0) AS BIGINT) \
+                      FROM fleet_mover WHERE run = $1 AND name <> $2 AND heard_ms > {now} - $4";
+        let others: i64 = sqlx::query_scalar(self.text(others))
+            .bind(run)
+            .bind(mover.to_owned())
+            .bind(whole(FIRST_RATE))
+            .bind(milliseconds(self.term))
+            .fetch_one(&mut **tx)
+            .await?;
         let all = u128::from(rate) + u128::from(count(others));
         let part = u64::try_from(u128::from(left) * u128::from(rate) / (2 * all)).unwrap_or(left);
         Ok(rate.saturating_mul(time).min(part.max(rate * LEAST_S)))

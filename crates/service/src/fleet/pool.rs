@@ -48,9 +48,9 @@ impl Fleet {
         run: i64,
         without: &[u16],
     ) -> Result<Option<u16>, sqlx::Error> {
-        let endpoints = "SELECT e.number, e.weight, e.rate, count(l.id) FROM fleet_endpoint e \
-                         LEFT JOIN fleet_lease l ON l.run = e.run AND l.endpoint = e.number \
-                         WHERE e.run = $1 GROUP BY e.number, e.weight, e.rate ORDER BY e.number";
+        // Leases are looked at only where there is a pool.
+        let endpoints = "SELECT number, weight, rate, (SELECT count(*) FROM fleet_lease l WHERE l.run = e.run \
+                         AND l.endpoint = e.number) FROM fleet_endpoint e WHERE run = $1 ORDER BY number";
         let rows = sqlx::query(endpoints).bind(run).fetch_all(&mut **tx).await?;
         let burdens = rows.iter().map(|row| {
             let number = |column: usize| row.try_get::<i64, _>(column).map(count);
