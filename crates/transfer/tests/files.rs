@@ -140,9 +140,12 @@ fn a_large_read_takes_as_many_sessions_as_help_and_as_it_is_let_have() {
     let content = |path: &[u8]| path.iter().copied().cycle().take(1000).collect::<Vec<_>>();
     let (open, most, lost) =
         (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
+    let opened = Arc::new(AtomicUsize::new(0));
     let server = Server::new({
+        let opened = Arc::clone(&opened);
         let (open, most) = (Arc::clone(&open), Arc::clone(&most));
         move |visit| {
+            opened.fetch_add(1, SeqCst);
             let here = open.fetch_add(1, SeqCst) + 1;
             most.fetch_max(here, SeqCst);
             if here > LET_IN {
@@ -176,6 +179,9 @@ fn a_large_read_takes_as_many_sessions_as_help_and_as_it_is_let_have() {
     // It began with two.
     let most = most.load(SeqCst);
     assert!(most > 4, "{most} sessions");
+    // Not as many as there may be at once, of which all but some would have been refused.
+    let opened = opened.load(SeqCst);
+    assert!(opened < 24, "{opened} sessions were opened");
 }
 
 #[test]

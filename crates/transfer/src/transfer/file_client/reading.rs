@@ -169,22 +169,22 @@ impl<'a> Reading<'a> {
         self.read_on(|asked| (asked < AHEAD.1).then(|| self.work_left().waiting.pop_front()).flatten())
     }
 
-    /// Asks for what `next` gives to whoever waits for so many, over a session of its own. What is not answered when that
-    /// fails waits again.
+    /// Asks for what `next` gives to whoever waits for so many, over a session of its own, and over another if one that
+    /// worked is lost. What is not answered when that fails waits again.
     fn read_on(&self, mut next: impl FnMut(usize) -> Option<usize>) -> Result<()> {
         loop {
             let mut asked = VecDeque::new();
             let taken = self.client.take();
-            let was_used = taken.as_ref().is_ok_and(|(was_used, _)| *was_used);
+            let mut worked = taken.as_ref().is_ok_and(|(was_used, _)| *was_used);
             let read = taken.and_then(|(_, mut session)| {
-                self.read_over(&mut session, &mut asked, &mut next)?;
+                self.read_over(&mut session, &mut asked, &mut next, &mut worked)?;
                 self.client.give_back(session);
                 Ok(())
             });
             let Err(error) = read else { return Ok(()) };
             let mut work = self.work_left();
             asked.into_iter().rev().for_each(|portion| work.waiting.push_front(portion));
-            if error.kind != ErrorKind::Connection || !was_used {
+            if error.kind != ErrorKind::Connection || !worked {
                 return Err(error);
             }
         }
@@ -195,6 +195,7 @@ impl<'a> Reading<'a> {
         session: &mut FileSession,
         asked: &mut VecDeque<usize>,
         next: &mut impl FnMut(usize) -> Option<usize>,
+        worked: &mut bool,
     ) -> Result<()> {
         let mut numbers = VecDeque::new();
         loop {
@@ -205,6 +206,7 @@ impl<'a> Reading<'a> {
             let (Some(&portion), Some(number)) = (asked.front(), numbers.pop_front()) else { return Ok(()) };
             self.take_in(session, number, &self.portions[portion])?;
             asked.pop_front();
+            *worked = true;
         }
     }
 
@@ -245,7 +247,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Whether a further session was not to be had, or lost.
+/// Whether a further session was not to be had, or did nothing before it was lost.
 fn is_refusal_of_more(error: &Error) -> bool {
     matches!(error.kind, ErrorKind::Connection | ErrorKind::Busy)
 }
