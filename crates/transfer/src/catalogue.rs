@@ -14,10 +14,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::hashed::ByItself;
 use crate::manifest::Timestamp;
-use crate::record_log::{RecordLog, Replay};
+use crate::record_log::{Held, RecordLog, Replay};
 use crate::sys::clock::Instant;
 use crate::sys::confined::Root;
-use crate::sys::sync::Mutex;
+use crate::sys::sync::{Mutex, mpsc};
 use crate::sys::thread;
 use crate::terms::Purpose;
 
@@ -27,11 +27,15 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// About what a record takes in a log.
 const RECORD: usize = 80;
 
+/// Records that are read before they are passed on, and how often.
+const TOGETHER: usize = 512;
+const TOGETHER_AHEAD: usize = 8;
+
 /// A destination file: the first half of the hash of its path.
 type Key = [u8; 16];
 
 /// What a catalogue remembers of a file.
-pub trait Remembered: Clone + Serialize + for<'a> Deserialize<'a> {
+pub trait Remembered: Clone + Serialize + for<'a> Deserialize<'a> + Send + 'static {
     /// What its log begins with.
     const MAGIC: &'static [u8; 8];
 
@@ -55,24 +59,25 @@ impl Remembered for Verified {
     const DIRECTORY: &'static [u8] = b"catalogue";
 }
 
+/// In the order of the log, which is about that of the next listing: what is looked up next lies beside it.
+type Known<V> = IndexMap<Key, V, ByItself>;
+
 /// Everything verified in one destination directory.
 #[derive(Debug)]
 pub struct Catalogue<V = Verified> {
     /// Where more is remembered; `None` of one that is only looked at.
     log: Option<RecordLog<(Key, V)>>,
-    /// In the order of the log, which is about that of the next listing: what is looked up next lies beside it.
-    known: IndexMap<Key, V, ByItself>,
+    known: Known<V>,
 }
 
 impl<V: Remembered> Catalogue<V> {
-    fn open(directory: &Root, base: &[u8]) -> Result<Self> {
-        let name = log_name(base);
-        let mut known = IndexMap::default();
-        let mut records = 0;
-        let mut log = RecordLog::open(directory, &name, V::MAGIC, |shown| {
-            records += usize::from(matches!(shown, Replay::Record(_)));
-            Self::replay(&mut known, shown);
-        })?;
+    /// One that knows nothing and remembers nothing.
+    fn blank() -> Self {
+        Self { log: None, known: IndexMap::default() }
+    }
+
+    fn read(held: Held, directory: &Root) -> Result<Self> {
+        let (mut log, known, records) = gathered::<V, _>(|show| held.read(directory, V::MAGIC, show))?;
         // Each later verification of a file adds a record: keep the log within twice what it holds.
         if records > 2 * known.len() + 1000 {
             let records: Vec<_> = known.iter().map(|(key, value)| (*key, value.clone())).collect();
@@ -82,19 +87,9 @@ impl<V: Remembered> Catalogue<V> {
     }
 
     /// What is remembered by now, and nothing more.
-    fn look_at(directory: &Root, base: &[u8]) -> Result<Self> {
-        let mut known = IndexMap::default();
-        RecordLog::read(directory, &log_name(base), V::MAGIC, |shown| Self::replay(&mut known, shown))?;
+    fn look_at(directory: &Root, name: &str) -> Result<Self> {
+        let ((), known, _) = gathered::<V, _>(|show| RecordLog::read(directory, name, V::MAGIC, show))?;
         Ok(Self { log: None, known })
-    }
-
-    fn replay(known: &mut IndexMap<Key, V, ByItself>, shown: Replay<(Key, V)>) {
-        match shown {
-            // About as many as there are files; what else there is may take time to grow.
-            Replay::Length(bytes) => known.reserve(bytes as usize / RECORD),
-            Replay::Record((key, verified)) => drop(known.insert(key, verified)),
-            Replay::Void => known.clear(),
-        }
     }
 
     /// What is known of `path`.
@@ -105,6 +100,9 @@ impl<V: Remembered> Catalogue<V> {
     /// What is known of each of `paths`. Neighbours in a listing are neighbours in the log as a rule: whoever follows
     /// the last one found is looked at before the whole is searched.
     pub fn get_all<'p>(&self, paths: impl Iterator<Item = &'p [u8]>) -> Vec<Option<V>> {
+        if self.known.is_empty() {
+            return paths.map(|_| None).collect();
+        }
         let mut next = 0;
         let get = |path: &'p [u8]| {
             let key = key(path);
@@ -135,7 +133,7 @@ impl<V: Remembered> Catalogue<V> {
 /// The catalogues of a state directory, one a destination, shared by transfers of one process.
 #[derive(Debug)]
 pub struct Catalogues<V = Verified> {
-    directory: Option<Root>,
+    directory: Option<Arc<Root>>,
     open: Mutex<HashMap<Vec<u8>, Weak<Mutex<Catalogue<V>>>>>,
 }
 
@@ -144,7 +142,7 @@ impl<V: Remembered> Catalogues<V> {
     pub fn new(state: &Root) -> Result<Self> {
         let directory =
             state.make_dir(V::DIRECTORY).map_err(|error| Error::io("create", V::DIRECTORY, error))?;
-        Ok(Self { directory: Some(directory), open: Mutex::default() })
+        Ok(Self { directory: Some(Arc::new(directory)), open: Mutex::default() })
     }
 
     /// No memory of the past.
@@ -166,13 +164,8 @@ impl<V: Remembered> Catalogues<V> {
         if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
             return Some(catalogue);
         }
-        match Catalogue::look_at(self.directory.as_ref()?, base) {
-            Ok(catalogue) => Some(Arc::new(Mutex::new(catalogue))),
-            Err(error) => {
-                tracing::warn!("what was verified is not known: {error}");
-                None
-            }
-        }
+        let (directory, name) = (Arc::clone(self.directory.as_ref()?), log_name(base));
+        Some(being_read(move || Catalogue::look_at(&directory, &name)))
     }
 
     /// The catalogue of the directory with absolute path `base`; `None` while another process holds it.
@@ -181,19 +174,19 @@ impl<V: Remembered> Catalogues<V> {
         if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
             return Some(catalogue);
         }
-        let directory = self.directory.as_ref()?;
-        let mut opened = Catalogue::open(directory, base);
+        let (directory, name) = (Arc::clone(self.directory.as_ref()?), log_name(base));
+        let mut held = Held::take(&directory, &name);
         // The last transfer that had it may be about to close it.
         let closing = open.contains_key(base).then(|| Instant::now() + CLOSING);
-        while opened.as_ref().is_err_and(|error| error.kind == ErrorKind::Busy)
+        while held.as_ref().is_err_and(|error| error.kind == ErrorKind::Busy)
             && closing.is_some_and(|end| Instant::now() < end)
         {
             thread::sleep(Duration::from_millis(1));
-            opened = Catalogue::open(directory, base);
+            held = Held::take(&directory, &name);
         }
-        match opened {
-            Ok(catalogue) => {
-                let catalogue = Arc::new(Mutex::new(catalogue));
+        match held {
+            Ok(held) => {
+                let catalogue = being_read(move || Catalogue::read(held, &directory));
                 open.insert(base.to_vec(), Arc::downgrade(&catalogue));
                 Some(catalogue)
             }
@@ -210,6 +203,70 @@ impl<V: Remembered> Catalogues<V> {
             }
         }
     }
+}
+
+/// What the log says that `read` shows, and how many records it has. A thread of its own takes them in, which waits for
+/// memory at each.
+fn gathered<V: Remembered, T>(
+    read: impl FnOnce(&mut dyn FnMut(Replay<(Key, V)>)) -> Result<T>,
+) -> Result<(T, Known<V>, usize)> {
+    let (to, from) = mpsc::sync_channel::<Vec<Replay<(Key, V)>>>(TOGETHER_AHEAD);
+    let gather = move || {
+        let (mut known, mut records) = (Known::default(), 0);
+        for shown in from.into_iter().flatten() {
+            match shown {
+                // About as many as there are files; what else there is may take time to grow.
+                Replay::Length(bytes) => known.reserve(bytes as usize / RECORD),
+                Replay::Record((key, verified)) => {
+                    records += 1;
+                    known.insert(key, verified);
+                }
+                Replay::Void => known.clear(),
+            }
+        }
+        (known, records)
+    };
+    thread::scope(|scope| {
+        let gathering = thread::Builder::new()
+            .name("catalogue".to_owned())
+            .spawn_scoped(scope, gather)
+            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
+        let mut together = Vec::with_capacity(TOGETHER);
+        let pass_on = |together| to.send(together).expect("it gathers until the last");
+        let read = read(&mut |shown| {
+            together.push(shown);
+            if together.len() == TOGETHER {
+                pass_on(std::mem::replace(&mut together, Vec::with_capacity(TOGETHER)));
+            }
+        });
+        pass_on(together);
+        drop(to);
+        let (known, records) = gathering.join().expect("it cannot fail");
+        read.map(|read| (read, known, records))
+    })
+}
+
+/// A catalogue that a thread of its own reads, so that whoever is to offer files may begin: a million records take longer
+/// than a login. Who locks it first waits until it is read.
+fn being_read<V: Remembered>(
+    read: impl FnOnce() -> Result<Catalogue<V>> + Send + 'static,
+) -> Arc<Mutex<Catalogue<V>>> {
+    let catalogue = Arc::new(Mutex::new(Catalogue::blank()));
+    let (locked, is_locked) = mpsc::channel::<()>();
+    let blank = Arc::clone(&catalogue);
+    let fill = move || {
+        let mut catalogue = blank.lock().expect("not poisoned");
+        drop(locked);
+        match read() {
+            Ok(read) => *catalogue = read,
+            Err(error) => tracing::warn!("what was verified is not known: {error}"),
+        }
+    };
+    match thread::Builder::new().name("catalogue".to_owned()).spawn(fill) {
+        Ok(_) => _ = is_locked.recv(),
+        Err(error) => tracing::warn!("what was verified is not known: cannot start a thread: {error}"),
+    }
+    catalogue
 }
 
 fn log_name(base: &[u8]) -> String {
@@ -232,7 +289,12 @@ mod tests {
         let ours = Catalogues::<Verified>::new(&root()).expect("made");
         let theirs = Catalogues::<Verified>::new(&root()).expect("made");
         drop(ours.of(b"/data").expect("nobody has it"));
-        let held = theirs.of(b"/data").expect("nobody has it");
+        // It is closed when it has been read, too.
+        let held = (0..CLOSING.as_millis()).find_map(|_| {
+            thread::sleep(Duration::from_millis(1));
+            theirs.of(b"/data")
+        });
+        let held = held.expect("nobody has it");
         let release = thread::spawn(move || {
             thread::sleep(Duration::from_millis(5));
             drop(held);
@@ -270,6 +332,12 @@ mod tests {
         };
         looks(&catalogue);
         drop(catalogue);
-        looks(&catalogues.of(b"/data").expect("it is closed"));
+        // Whoever looks while it is still being read waits for all of it.
+        let again = catalogues.of(b"/data").expect("it is closed");
+        looks(&again);
+        let planned = catalogues.for_purpose(Purpose::Plan, b"/data").expect("it may be looked at");
+        assert!(Arc::ptr_eq(&planned, &again), "who plans sees what a transfer has open");
+        drop((planned, again));
+        looks(&catalogues.for_purpose(Purpose::Plan, b"/data").expect("it may be looked at"));
     }
 }

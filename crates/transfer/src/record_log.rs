@@ -57,36 +57,51 @@ pub struct RecordLog<R> {
     records: PhantomData<R>,
 }
 
-impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
-    /// Opens or creates the log `name` in `directory`, shows its sound records, and
-    /// leaves the log ready for appending. Fails with `Busy` while another process holds it.
-    pub fn open(directory: &Root, name: &str, magic: &[u8; 8], show: impl FnMut(Replay<R>)) -> Result<Self> {
+/// A log that nobody else has now, and that was not read yet.
+#[derive(Debug)]
+pub struct Held {
+    file: OwnedFd,
+    name: String,
+}
+
+impl Held {
+    /// Opens or creates the log `name` in `directory`. Fails with `Busy` while another process holds it.
+    pub fn take(directory: &Root, name: &str) -> Result<Self> {
         let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
-        let open = || {
-            let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
-            directory.open_beneath(name.as_bytes(), flags, Mode::RUSR | Mode::WUSR)
-        };
-        let lock = |file: &OwnedFd| match flock(file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(()),
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
+        let file = directory.open_beneath(name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
+        check_ours(directory, &file, name)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { file, name: name.to_owned() }),
             Err(Errno::WOULDBLOCK) => Err(Error::new(
                 ErrorKind::Busy,
                 format!("{name} is in use: another transfer with this destination is running"),
             )),
             Err(error) => Err(failed(error)),
-        };
-        let mut file = open().map_err(failed)?;
-        check_ours(directory, &file, name)?;
-        lock(&file)?;
+        }
+    }
+
+    /// Shows its sound records, and leaves it ready for appending.
+    pub fn read<R>(
+        self,
+        directory: &Root,
+        magic: &[u8; 8],
+        show: impl FnMut(Replay<R>),
+    ) -> Result<RecordLog<R>>
+    where
+        R: Serialize + for<'a> Deserialize<'a>,
+    {
+        let Self { mut file, name } = self;
+        let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
         let start = magic.len() as u64;
         let head = Walk::new(&file, 0).peek(magic.len()).map_err(failed)?.to_vec();
         let mut sound = 0;
         if head == magic {
-            sound = show_sound(&file, name, start, show).map_err(failed)?;
+            sound = show_sound(&file, &name, start, show).map_err(failed)?;
         } else if !magic.starts_with(&head) {
             tracing::warn!("{name} is not a log of ours or of another version: moved aside to {name}.bad");
-            renameat(directory, name, directory, format!("{name}.bad")).map_err(failed)?;
-            file = open().map_err(failed)?;
-            lock(&file)?;
+            renameat(directory, &name, directory, format!("{name}.bad")).map_err(failed)?;
+            file = Self::take(directory, &name)?.file;
         }
         fs::ftruncate(&file, sound).map_err(failed)?;
         if sound == 0 {
@@ -97,7 +112,15 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
             }
         }
         let end = sound.max(start);
-        Ok(Self { file, name: name.to_owned(), end, synced: false, damaged: None, records: PhantomData })
+        Ok(RecordLog { file, name, end, synced: false, damaged: None, records: PhantomData })
+    }
+}
+
+impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
+    /// Opens or creates the log `name` in `directory`, shows its sound records, and
+    /// leaves the log ready for appending. Fails with `Busy` while another process holds it.
+    pub fn open(directory: &Root, name: &str, magic: &[u8; 8], show: impl FnMut(Replay<R>)) -> Result<Self> {
+        Held::take(directory, name)?.read(directory, magic, show)
     }
 
     /// Shows each sound record of the log `name` in `directory`, if there is one, and leaves it as it is. Another process
