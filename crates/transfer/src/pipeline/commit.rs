@@ -23,9 +23,9 @@ use crate::sys::thread;
 /// Most files that get their names together.
 pub const GROUP: usize = 256;
 
-/// Most files made durable at the same time, and how few are not worth a thread.
+/// Most files made durable at the same time, and how long a group takes before it is worth threads.
 const SYNCERS: usize = 16;
-const FEW: usize = 4;
+const WORTH_THREADS: Duration = Duration::from_micros(300);
 
 /// How often what is verified of unfinished files is made durable and recorded.
 pub const CHECKPOINT: Duration = Duration::from_secs(1);
@@ -203,30 +203,33 @@ fn discard(committer: &Committer, entry: &Entry) {
     }
 }
 
-/// Makes files durable, several at a time: a file system that is asked for many at once writes its own
-/// journal once for all of them.
+/// Makes files durable, several at a time unless it is quick: a file system that is asked for many at once writes its own
+/// journal once for all of them, and one in memory is done sooner than a thread has started.
 fn sync_all(group: &[Complete], threads: &Arc<Quota>) -> Vec<Result<()>> {
-    let share = group.len().div_ceil(SYNCERS).max(FEW);
-    let sync = |files: &[Complete]| files.iter().map(|file| file.part.sync()).collect::<Vec<_>>();
+    let sync = |file: &Complete| file.part.sync();
+    let began = Instant::now();
+    let mut results = Vec::with_capacity(group.len());
+    results.extend(group.iter().take_while(|_| began.elapsed() < WORTH_THREADS).map(sync));
+    let rest = &group[results.len()..];
     thread::scope(|scope| {
-        let mut shares = group.chunks(share);
+        let mut shares = rest.chunks(rest.len().div_ceil(SYNCERS).max(1));
         let first = shares.next().unwrap_or_default();
         let others: Vec<_> = shares
             .map(|files| {
                 let work = threads.take(1).and_then(|held| {
                     spawn(scope, move || {
                         let _held = held;
-                        sync(files)
+                        files.iter().map(sync).collect::<Vec<_>>()
                     })
                 });
                 (files, work)
             })
             .collect();
-        let mut results = sync(first);
+        results.extend(first.iter().map(sync));
         for (files, other) in others {
             let joined = other.and_then(|other| other.join().ok());
             // Whatever no thread could be had for is done here.
-            results.extend(joined.unwrap_or_else(|| sync(files)));
+            results.extend(joined.unwrap_or_else(|| files.iter().map(sync).collect()));
         }
         results
     })
