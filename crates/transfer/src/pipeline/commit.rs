@@ -25,7 +25,7 @@ pub const GROUP: usize = 256;
 
 /// Most files made durable at the same time, and how long a group takes before it is worth threads.
 const SYNCERS: usize = 16;
-const WORTH_THREADS: Duration = Duration::from_micros(300);
+const WORTH_THREADS: Duration = Duration::from_millis(1);
 
 /// How often what is verified of unfinished files is made durable and recorded.
 pub const CHECKPOINT: Duration = Duration::from_secs(1);
@@ -274,13 +274,14 @@ mod tests {
     use tidegate_control::Rng;
 
     use super::*;
+    use crate::error::Error;
     use crate::hash::block_digest;
     use crate::manifest::{Kind, Timestamp};
     use crate::path::RelPath;
     use crate::store::file_sink::FileSink;
     use crate::sys::confined::{Root, scratch};
     use crate::sys::fs::faulty::{self, Call, Disk};
-    use crate::sys::sync::{MutexGuard, mpsc};
+    use crate::sys::sync::{Condvar, MutexGuard, mpsc};
     use crate::terms::Purpose;
     use crate::terms::Verify;
 
@@ -562,6 +563,64 @@ mod tests {
         let whole: Vec<_> = (0..3).filter_map(rest).collect();
         assert!(run.commit(&whole.iter().collect::<Vec<_>>()).1.is_empty());
         assert_eq!(versions(&directory), [Some(2); 3]);
+    }
+
+    /// A file on a slow disk: from the second on, each is durable only once another one is under way too.
+    struct Slow {
+        number: u64,
+        under_way: Arc<(Mutex<usize>, Condvar)>,
+    }
+
+    impl SinkFile for Slow {
+        fn write_at(&self, _: u64, _: &[u8]) -> Result<()> {
+            unreachable!("it is written")
+        }
+
+        fn zero_at(&self, _: u64, _: u64) -> Result<()> {
+            unreachable!("it is written")
+        }
+
+        fn seal(&self, _: &Entry) -> Result<()> {
+            unreachable!("it is sealed")
+        }
+
+        fn sync(&self) -> Result<()> {
+            let (under_way, changed) = &*self.under_way;
+            if self.number == 0 {
+                thread::sleep(2 * WORTH_THREADS);
+                return Ok(());
+            }
+            *under_way.lock().expect("not poisoned") += 1;
+            changed.notify_all();
+            let there = under_way.lock().expect("not poisoned");
+            let waited = changed
+                .wait_timeout_while(there, Duration::from_secs(10), |there| *there < 2)
+                .expect("not poisoned");
+            match self.number {
+                _ if waited.1.timed_out() => Err(Error::new(ErrorKind::Io, "it was alone")),
+                7 => Err(Error::new(ErrorKind::NoSpace, "this one")),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_slow_disk_is_asked_for_several_files_at_once_and_each_gets_its_own_answer() {
+        let under_way = Arc::<(Mutex<usize>, Condvar)>::default();
+        let kind = Kind::File { size: 0, fingerprint: [2; 16] };
+        let path = RelPath::new("a").expect("a name");
+        let entry = Arc::new(Entry { path, kind, mode: 0o644, mtime: Timestamp::default() });
+        let slow = |number| Complete {
+            id: number as FileId,
+            entry: Arc::clone(&entry),
+            part: Arc::new(Slow { number, under_way: Arc::clone(&under_way) }),
+            root: [0; 32],
+            split: None,
+        };
+        let group: Vec<_> = (0..20).map(slow).collect();
+        let results = sync_all(&group, &Quota::new(SYNCERS));
+        let failed: Vec<_> = (0..20).filter(|&number| results[number].is_err()).collect();
+        assert_eq!((results.len(), failed), (20, vec![7]));
     }
 
     #[test]
