@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::hashed::ByItself;
 use crate::manifest::Timestamp;
-use crate::record_log::{Held, RecordLog, Replay};
+use crate::record_log::{LockedLog, RecordLog, Replay};
 use crate::sys::clock::Instant;
 use crate::sys::confined::Root;
 use crate::sys::sync::{Mutex, mpsc};
@@ -76,8 +76,8 @@ impl<V: Remembered> Catalogue<V> {
         Self { log: None, known: IndexMap::default() }
     }
 
-    fn read(held: Held, directory: &Root) -> Result<Self> {
-        let (mut log, known, records) = gathered::<V, _>(|show| held.read(directory, V::MAGIC, show))?;
+    fn read(locked: LockedLog, directory: &Root) -> Result<Self> {
+        let (mut log, known, records) = gathered::<V, _>(|show| locked.read(directory, V::MAGIC, show))?;
         // Each later verification of a file adds a record: keep the log within twice what it holds.
         if records > 2 * known.len() + 1000 {
             let records: Vec<_> = known.iter().map(|(key, value)| (*key, value.clone())).collect();
@@ -175,18 +175,18 @@ impl<V: Remembered> Catalogues<V> {
             return Some(catalogue);
         }
         let (directory, name) = (Arc::clone(self.directory.as_ref()?), log_name(base));
-        let mut held = Held::take(&directory, &name);
+        let mut locked = LockedLog::take(&directory, &name);
         // The last transfer that had it may be about to close it.
         let closing = open.contains_key(base).then(|| Instant::now() + CLOSING);
-        while held.as_ref().is_err_and(|error| error.kind == ErrorKind::Busy)
+        while locked.as_ref().is_err_and(|error| error.kind == ErrorKind::Busy)
             && closing.is_some_and(|end| Instant::now() < end)
         {
             thread::sleep(Duration::from_millis(1));
-            held = Held::take(&directory, &name);
+            locked = LockedLog::take(&directory, &name);
         }
-        match held {
-            Ok(held) => {
-                let catalogue = being_read(move || Catalogue::read(held, &directory));
+        match locked {
+            Ok(locked) => {
+                let catalogue = being_read(move || Catalogue::read(locked, &directory));
                 open.insert(base.to_vec(), Arc::downgrade(&catalogue));
                 Some(catalogue)
             }

@@ -59,12 +59,12 @@ pub struct RecordLog<R> {
 
 /// A log that nobody else has now, and that was not read yet.
 #[derive(Debug)]
-pub struct Held {
+pub struct LockedLog {
     file: OwnedFd,
     name: String,
 }
 
-impl Held {
+impl LockedLog {
     /// Opens or creates the log `name` in `directory`. Fails with `Busy` while another process holds it.
     pub fn take(directory: &Root, name: &str) -> Result<Self> {
         let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
@@ -120,7 +120,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     /// Opens or creates the log `name` in `directory`, shows its sound records, and
     /// leaves the log ready for appending. Fails with `Busy` while another process holds it.
     pub fn open(directory: &Root, name: &str, magic: &[u8; 8], show: impl FnMut(Replay<R>)) -> Result<Self> {
-        Held::take(directory, name)?.read(directory, magic, show)
+        LockedLog::take(directory, name)?.read(directory, magic, show)
     }
 
     /// Shows each sound record of the log `name` in `directory`, if there is one, and leaves it as it is. Another process

@@ -1,7 +1,7 @@
 //! A server of ssh on the loopback, with keys of its own and a home directory of its own.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -41,15 +41,36 @@ impl Sshd {
                 Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f", &at(key)]).status();
             assert!(made.expect("ssh-keygen").success());
         }
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).expect("free").port();
         fs::copy(at("user.pub"), at("authorized")).expect("copied");
-        let settings = [
-            format!("Port {port}\nListenAddress 127.0.0.1\nPidFile none\nHostKey {}\n", at("host")),
-            format!("AuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nMaxStartups 100\n", at("authorized")),
-            format!("SetEnv PATH={}:/usr/bin:/bin HOME={}\n", programs.display(), home.display()),
-        ];
-        world.write("sshd/sshd.conf", settings.concat());
+        // Somebody else may get the port before it does: then it ends, and takes another.
+        let mut started = (0..10).filter_map(|_| {
+            let port =
+                TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).expect("free").port();
+            let settings = [
+                format!("Port {port}\nListenAddress 127.0.0.1\nPidFile none\nHostKey {}\n", at("host")),
+                format!(
+                    "AuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nMaxStartups 100\n",
+                    at("authorized")
+                ),
+                format!("SetEnv PATH={}:/usr/bin:/bin HOME={}\n", programs.display(), home.display()),
+            ];
+            world.write("sshd/sshd.conf", settings.concat());
+            let mut child = Command::new(program)
+                .args(["-D", "-e", "-f", &at("sshd.conf")])
+                .stdin(Stdio::null())
+                .stderr(fs::File::create(at("log")).expect("made"))
+                .spawn()
+                .expect("started");
+            let listens =
+                || fs::read_to_string(at("log")).is_ok_and(|log| log.contains("Server listening on"));
+            let mut ended = false;
+            eventually(|| {
+                ended = child.try_wait().expect("asked").is_some();
+                ended || listens()
+            });
+            (!ended).then_some((child, port))
+        });
+        let (child, port) = started.next().expect("sshd listens");
         let host = fs::read_to_string(at("host.pub")).expect("a key");
         let host: Vec<&str> = host.split_whitespace().take(2).collect();
         world.write("sshd/known", format!("[127.0.0.1]:{port} {}\n", host.join(" ")));
@@ -58,16 +79,9 @@ impl Sshd {
             format!(" IdentitiesOnly yes\n UserKnownHostsFile {}\n GlobalKnownHostsFile none\n", at("known")),
         ];
         world.write("sshd/ssh.conf", settings.concat());
-        let child = Command::new(program)
-            .args(["-D", "-e", "-f", &at("sshd.conf")])
-            .stdin(Stdio::null())
-            .stderr(fs::File::create(at("log")).expect("made"))
-            .spawn()
-            .expect("started");
         let command = format!("ssh -F {}", at("ssh.conf"));
         let server = Self { child, command, programs, home };
         server.install(&format!("exec {} \"$@\"", env!("CARGO_BIN_EXE_tidegate")));
-        eventually(|| TcpStream::connect(("127.0.0.1", port)).is_ok());
         Some(server)
     }
 
