@@ -65,7 +65,7 @@ type Known<V> = IndexMap<Key, V, ByItself>;
 /// Everything verified in one destination directory.
 #[derive(Debug)]
 pub struct Catalogue<V = Verified> {
-    /// Where more is remembered; `None` of one that is only looked at.
+    /// Where more is remembered; `None` of one that is only looked at, or could not be read.
     log: Option<RecordLog<(Key, V)>>,
     known: Known<V>,
 }
@@ -124,9 +124,10 @@ impl<V: Remembered> Catalogue<V> {
         Ok(())
     }
 
-    /// Remembers a file for later runs only, without memory for it in this one.
-    pub fn put_aside(&mut self, path: &[u8], verified: V) -> Result<()> {
-        self.log.as_mut().map_or(Ok(()), |log| log.append(&[(key(path), verified)]))
+    /// Remembers a file for later runs only, without memory for it in this one; `false` where nothing can be remembered.
+    pub fn put_aside(&mut self, path: &[u8], verified: V) -> Result<bool> {
+        let Some(log) = &mut self.log else { return Ok(false) };
+        log.append(&[(key(path), verified)]).map(|()| true)
     }
 }
 

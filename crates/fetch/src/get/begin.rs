@@ -112,7 +112,10 @@ impl DownloadState {
         let Some(memory) = &self.memory else { return false };
         let path = file.record.path.as_bytes();
         let put = memory.lock().expect("not poisoned").put_aside(path, fetched.clone());
-        put.inspect_err(|error| tracing::warn!("cannot remember what was fetched: {error}")).is_ok()
+        put.unwrap_or_else(|error| {
+            tracing::warn!("cannot remember what was fetched: {error}");
+            false
+        })
     }
 
     /// What earlier runs left of this version. Anything else that they left is forgotten, before its
