@@ -27,7 +27,7 @@ const CLOSING: Duration = Duration::from_secs(2);
 /// About what a record takes in a log.
 const RECORD: usize = 80;
 
-/// Records that are read before they are passed on, and how often.
+/// How many records are passed on together, and how many such lots may wait to be taken in.
 const TOGETHER: usize = 512;
 const TOGETHER_AHEAD: usize = 8;
 
@@ -247,8 +247,8 @@ fn gathered<V: Remembered, T>(
     })
 }
 
-/// A catalogue that a thread of its own reads, so that whoever is to offer files may begin: a million records take longer
-/// than a login. Who locks it first waits until it is read.
+/// A catalogue that a thread of its own reads, so that whoever is to offer files may begin: a million records take some tenths
+/// of a second. Who locks it first waits until it is read.
 fn being_read<V: Remembered>(
     read: impl FnOnce() -> Result<Catalogue<V>> + Send + 'static,
 ) -> Arc<Mutex<Catalogue<V>>> {

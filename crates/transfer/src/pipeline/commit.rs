@@ -269,7 +269,7 @@ fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<F>>)
 
 #[cfg(test)]
 mod tests {
-    use std::collections::HashMap;
+    use std::collections::{HashMap, HashSet};
 
     use tidegate_control::Rng;
 
@@ -279,6 +279,7 @@ mod tests {
     use crate::manifest::{Kind, Timestamp};
     use crate::path::RelPath;
     use crate::store::file_sink::FileSink;
+    use crate::sys::clock::manual;
     use crate::sys::confined::{Root, scratch};
     use crate::sys::fs::faulty::{self, Call, Disk};
     use crate::sys::sync::{Condvar, MutexGuard, mpsc};
@@ -565,13 +566,10 @@ mod tests {
         assert_eq!(versions(&directory), [Some(2); 3]);
     }
 
-    /// A file on a slow disk: from the second on, each is durable only once another one is under way too.
-    struct Slow {
-        number: u64,
-        under_way: Arc<(Mutex<usize>, Condvar)>,
-    }
+    /// A whole file, and what making it durable is like.
+    struct Whole<F>(F);
 
-    impl SinkFile for Slow {
+    impl<F: Fn() -> Result<()> + Send + Sync> SinkFile for Whole<F> {
         fn write_at(&self, _: u64, _: &[u8]) -> Result<()> {
             unreachable!("it is written")
         }
@@ -585,42 +583,59 @@ mod tests {
         }
 
         fn sync(&self) -> Result<()> {
-            let (under_way, changed) = &*self.under_way;
-            if self.number == 0 {
-                thread::sleep(2 * WORTH_THREADS);
-                return Ok(());
-            }
-            *under_way.lock().expect("not poisoned") += 1;
-            changed.notify_all();
-            let there = under_way.lock().expect("not poisoned");
-            let waited = changed
-                .wait_timeout_while(there, Duration::from_secs(10), |there| *there < 2)
-                .expect("not poisoned");
-            match self.number {
-                _ if waited.1.timed_out() => Err(Error::new(ErrorKind::Io, "it was alone")),
-                7 => Err(Error::new(ErrorKind::NoSpace, "this one")),
-                _ => Ok(()),
-            }
+            self.0()
         }
+    }
+
+    /// Has twenty files made durable, of which each is told its number.
+    fn sync_twenty(sync: impl Fn(u32) -> Result<()> + Send + Sync + 'static) -> Vec<Result<()>> {
+        let sync = Arc::new(sync);
+        let kind = Kind::File { size: 0, fingerprint: [2; 16] };
+        let path = RelPath::new("a").expect("a name");
+        let entry = Arc::new(Entry { path, kind, mode: 0o644, mtime: Timestamp::default() });
+        let whole = |id| {
+            let (sync, entry) = (Arc::clone(&sync), Arc::clone(&entry));
+            Complete { id, entry, part: Arc::new(Whole(move || sync(id))), root: [0; 32], split: None }
+        };
+        sync_all(&(0..20).map(whole).collect::<Vec<_>>(), &Quota::new(SYNCERS))
     }
 
     #[test]
     fn a_slow_disk_is_asked_for_several_files_at_once_and_each_gets_its_own_answer() {
-        let under_way = Arc::<(Mutex<usize>, Condvar)>::default();
-        let kind = Kind::File { size: 0, fingerprint: [2; 16] };
-        let path = RelPath::new("a").expect("a name");
-        let entry = Arc::new(Entry { path, kind, mode: 0o644, mtime: Timestamp::default() });
-        let slow = |number| Complete {
-            id: number as FileId,
-            entry: Arc::clone(&entry),
-            part: Arc::new(Slow { number, under_way: Arc::clone(&under_way) }),
-            root: [0; 32],
-            split: None,
-        };
-        let group: Vec<_> = (0..20).map(slow).collect();
-        let results = sync_all(&group, &Quota::new(SYNCERS));
+        let (under_way, changed) = (Mutex::new(0), Condvar::default());
+        // From the second on, each is durable only once another one is under way too.
+        let results = sync_twenty(move |number| {
+            if number == 0 {
+                thread::sleep(2 * WORTH_THREADS);
+                return Ok(());
+            }
+            let mut there = under_way.lock().expect("not poisoned");
+            *there += 1;
+            changed.notify_all();
+            let (_there, waited) = changed
+                .wait_timeout_while(there, Duration::from_secs(10), |there| *there < 2)
+                .expect("not poisoned");
+            match number {
+                _ if waited.timed_out() => Err(Error::new(ErrorKind::Io, "it was alone")),
+                7 => Err(Error::new(ErrorKind::NoSpace, "this one")),
+                _ => Ok(()),
+            }
+        });
         let failed: Vec<_> = (0..20).filter(|&number| results[number].is_err()).collect();
         assert_eq!((results.len(), failed), (20, vec![7]));
+    }
+
+    #[test]
+    fn where_files_are_durable_at_once_no_thread_is_begun_for_them() {
+        let _clock = manual::stop();
+        let by = Arc::<Mutex<HashSet<_>>>::default();
+        let seen = Arc::clone(&by);
+        let results = sync_twenty(move |_| {
+            seen.lock().expect("not poisoned").insert(std::thread::current().id());
+            Ok(())
+        });
+        assert_eq!(*by.lock().expect("not poisoned"), HashSet::from([std::thread::current().id()]));
+        assert!(results.len() == 20 && results.iter().all(Result::is_ok));
     }
 
     #[test]
