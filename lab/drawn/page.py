@@ -14,6 +14,7 @@ from lab.grid.remarks import failures, measured_on
 from lab.grid.show import raw
 from lab.ground.results import Record
 from lab.ground.stats import percentile
+from lab.links.built import FEW_SUPER_PACKETS, MAX_SINGLE_BPS
 from lab.pages import curve, plot
 from lab.pages.parts import csv, image, mbit, measured_bars, measured_table
 from lab.shard import Page, known
@@ -46,7 +47,9 @@ notice the change, is held against that steady rate; so is the late half of each
 What arrives at the receiver's device counts, headers left out; of files, what our own log says was written. Round trips
 are 0.1 to 0.2 ms longer than drawn. What this machine cannot do is left out of the draw: random loss and files above
 {LOSSY_BPS / 1e9:g} Gbit/s, queues of more than {MOST_QUEUE_BYTES >> 20} MiB or of less than a millisecond or 16 packets,
-others on the link, and disks that change on the way. Loss falls on single packets, both ways.
+others on the link, and disks that change on the way. Loss falls on single packets, both ways. Packets pass one by one
+too where the queue holds less than {FEW_SUPER_PACKETS >> 10} KiB and the link carries at most {MAX_SINGLE_BPS / 1e9:g} Gbit/s; elsewhere TCP's super-packets
+of up to 64 KiB, which enter a queue whole.
 
 """
 

@@ -31,6 +31,10 @@ VETH, ROUTER, RELAY = "veth", "router", "relay"
 SHORTEST_RTT_S = 1e-3
 # More than this two cores do not carry for every rival.
 MAX_BPS = 4_000_000_000
+# More than this costs too much where packets pass one by one.
+MAX_SINGLE_BPS = 1_000_000_000
+# Two of the largest.
+FEW_SUPER_PACKETS = 2 << 16
 # Bursts are drawn for runs of at most so long.
 LONGEST_S = 600.0
 # Of bursts, and of what the relay loses.
@@ -61,12 +65,21 @@ def link_for(scenario: Scenario, queue_s: float | None = None) -> Link:
     rate = mbit(start.carries_bps)
     match means(scenario, queue_s):
         case "relay":
-            lossy = any(now.link.loss for now in scenario.moments)
             queue_ms = QUEUE_MS if queue_s is None else queue_s * 1e3
-            return DelayedLink(start.link.rtt_s * 1e3, rate, start.link.loss, SEED, lossy, queue_ms)
+            single = by_packets(scenario, queue_ms / 1e3)
+            return DelayedLink(start.link.rtt_s * 1e3, rate, start.link.loss, SEED, single, queue_ms)
         case "router":
             return RoutedLink(rate)
     return Link(rate)
+
+
+def by_packets(scenario: Scenario, queue_s: float) -> bool:
+    """Whether packets pass one by one: where some are lost by chance, or the queue holds few super-packets, of which one
+    would enter whole and shut out all others."""
+    if any(now.link.loss for now in scenario.moments):
+        return True
+    queue_bytes = at(scenario, 0.0).carries_bps / 8 * queue_s
+    return queue_bytes < FEW_SUPER_PACKETS and max(now.carries_bps for now in scenario.moments) <= MAX_SINGLE_BPS
 
 
 def capped(scenario: Scenario) -> bool:

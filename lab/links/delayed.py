@@ -20,24 +20,24 @@ def missing() -> str | None:
 class DelayedLink(Link):
     """Two namespaces with a delay between them, a rate if any, and random loss if any.
 
-    Loss is of single packets and costs CPU: with `lossy` it may begin later, though there is none at the start. What
-    the queue holds is told as the time it takes at the first rate.
+    With `single`, packets pass one by one, which costs CPU: only they can be lost by chance, now or later, and only they
+    share a queue that holds few super-packets. What it holds is told as the time it takes at the first rate.
     """
 
     def __init__(self, rtt_ms: float, rate_mbit: int = 0, loss: float = 0.0, seed: int = 1,
-                 lossy: bool = False, queue_ms: float = QUEUE_MS) -> None:
+                 single: bool = False, queue_ms: float = QUEUE_MS) -> None:
         super().__init__(rate_mbit or None)
         self.rtt_ms = rtt_ms
         self.queue_ms = queue_ms
         self.loss = loss
         self.seed = seed
-        self.lossy = lossy or loss > 0
+        self.single = single or loss > 0
         self.relay: Talker | None = None
 
     def argv(self, binary: object) -> list[str]:
         words: Sequence[object] = (binary, self.sender, self.receiver, "veth0", round(self.rtt_ms * 1000),
                                    self.rate_mbit or 0, f"{self.queue_ms:g}", round(self.loss * 1e6), self.seed,
-                                   "single" if self.lossy else "super")
+                                   "single" if self.single else "super")
         return [str(word) for word in words]
 
     def build(self) -> None:
@@ -57,8 +57,8 @@ class DelayedLink(Link):
 
     def lose(self, loss: float) -> None:
         """Another share of packets lost from now on."""
-        if loss and not self.lossy:
-            raise CommandFailed("this path was not made to lose packets; make it lossy")
+        if loss and not self.single:
+            raise CommandFailed("this path passes super-packets, which are not lost one by one; make it single")
         self.tell(f"loss {round(loss * 1e6)}")
 
     def delay(self, rtt_ms: float) -> None:

@@ -28,7 +28,7 @@ class Relay(unittest.TestCase):
         self.assertEqual(argv[3:], ["veth0", "20000", "4000", str(QUEUE_MS), "1000", "7", "single"])
         self.assertEqual(DelayedLink(20, 4000).argv("delay")[-1], "super")
         self.assertEqual(DelayedLink(20, 4000, queue_ms=7.5).argv("delay")[6], "7.5")
-        self.assertEqual(DelayedLink(20, 4000, lossy=True).argv("delay")[-3:], ["0", "1", "single"])
+        self.assertEqual(DelayedLink(20, 4000, single=True).argv("delay")[-3:], ["0", "1", "single"])
         self.assertEqual(DelayedLink(0.5).argv("delay")[4:6], ["500", "0"])
 
     def test_what_is_not_there_cannot_change(self) -> None:

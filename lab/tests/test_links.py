@@ -51,7 +51,7 @@ def rtt_ms(link: Link) -> float:
 @unittest.skipIf(reason(), str(reason()))
 class Real(unittest.TestCase):
     def test_the_relay_obeys_while_it_runs(self) -> None:
-        with DelayedLink(4, 100, lossy=True) as link:
+        with DelayedLink(4, 100, single=True) as link:
             self.assertGreaterEqual(rtt_ms(link), 4)
             link.delay(12)
             self.assertGreaterEqual(rtt_ms(link), 12)
@@ -80,7 +80,7 @@ class Real(unittest.TestCase):
 
     def test_super_packets_are_not_lost_one_by_one(self) -> None:
         with DelayedLink(2, 100) as link:
-            with self.assertRaisesRegex(CommandFailed, "make it lossy"):
+            with self.assertRaisesRegex(CommandFailed, "make it single"):
                 link.lose(0.1)
             with self.assertRaisesRegex(CommandFailed, "single"):
                 link.tell("loss 5")

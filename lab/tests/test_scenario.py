@@ -6,8 +6,9 @@ from pathlib import Path
 
 from lab.ground import places
 from lab.links import background, built, units
+from lab.links.delayed import DelayedLink
 from lab.links.scenario import engine_limits, not_built, read, scaled
-from lab.links.schema import Others, Scenario, Stage, StageStep, at
+from lab.links.schema import LinkPath, Others, Scenario, Stage, StageStep, Step, at
 from lab.links.tables import ScenarioError
 
 SCENARIOS = sorted((places.REPOSITORY / "scenarios").glob("*.toml"))
@@ -168,6 +169,21 @@ class Deriving(unittest.TestCase):
         self.assertEqual(built.means(late), built.RELAY)
         self.assertFalse(built.capped(late))
         self.assertTrue(built.capped(by_name["cap-step"]))
+
+    def test_a_queue_that_holds_few_super_packets_is_shared_packet_by_packet(self) -> None:
+        def path(rate_bps: int, loss: float = 0.0, later_bps: int | None = None) -> Scenario:
+            steps = () if later_bps is None else (Step(5.0, rate_bps=later_bps),)
+            return Scenario("path", "", Stage(10**10), LinkPath(rate_bps, 1e-3, loss), timeline=steps)
+
+        # 43 kB, 125 kB, 137.5 kB.
+        for rate, single in ((342_000_000, True), (1_000_000_000, True), (1_100_000_000, False)):
+            self.assertEqual(built.by_packets(path(rate), 1e-3), single)
+        self.assertTrue(built.by_packets(path(300_000_000, later_bps=1_000_000_000), 1e-3))
+        self.assertFalse(built.by_packets(path(300_000_000, later_bps=1_001_000_000), 1e-3))
+        self.assertTrue(built.by_packets(path(10_000_000_000, loss=1e-4), 1.0))
+        link = built.link_for(path(342_000_000), 1e-3)
+        assert isinstance(link, DelayedLink)
+        self.assertEqual(link.argv("delay")[-1], "single")
 
     def test_a_link_too_fast_for_this_machine_is_slowed_down(self) -> None:
         fit, factor = built.fitting(read(places.REPOSITORY / "scenarios" / "ldm-40g.toml"))

@@ -62,7 +62,7 @@ impl<'a> Front<'a> {
             return Err(UploadQueue::stopped_error());
         }
         let buffer = &mut block.bytes[..length];
-        in_portions(&[self.throttle], length, &self.shared.over, |portion| {
+        in_portions(self.throttle, None, length, &self.shared.over, |portion| {
             let (offset, buffer) = (self.range.start + portion.start as u64, &mut buffer[portion.clone()]);
             if self.reader.read(offset, buffer)? == BlockContent::Zero {
                 buffer.fill(0);

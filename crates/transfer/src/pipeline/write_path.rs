@@ -372,7 +372,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             return Ok(());
         };
         // What is written counts at once.
-        in_portions(&[throttle], arrived.length as usize, &self.stopped, |portion| {
+        in_portions(throttle, None, arrived.length as usize, &self.stopped, |portion| {
             if !arrived.data.is_empty() {
                 let data = &bytes[arrived.data.clone()][portion.clone()];
                 part.write_at(offset + portion.start as u64, data)?;

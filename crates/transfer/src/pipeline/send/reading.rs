@@ -212,7 +212,7 @@ impl SenderState {
         buffer: &mut [u8],
     ) -> Result<BlockContent> {
         let mut content = BlockContent::Zero;
-        in_portions(&[throttle], buffer.len(), &self.stopped, |portion| {
+        in_portions(throttle, None, buffer.len(), &self.stopped, |portion| {
             let read = reader.read(offset + portion.start as u64, &mut buffer[portion.clone()])?;
             self.read_bytes.fetch_add(portion.len() as u64, Relaxed);
             match (content, read) {

@@ -201,7 +201,7 @@ impl SenderState {
         let bytes: u64 = block.frames.iter().map(|sent| u64::from(sent.length)).sum();
         let mut uncounted = bytes;
         let sent = self.data_streams.take_up(data_stream, block).and_then(|()| {
-            in_portions(&[throttle, self.link.as_ref()], block.wire_length(), &self.stopped, |portion| {
+            in_portions(throttle, self.link.as_ref(), block.wire_length(), &self.stopped, |portion| {
                 // What follows the headers, as far as it is known; what is zeros takes nothing.
                 let counts = uncounted.min(portion.len() as u64);
                 data_stream.write(block, portion)?;
