@@ -78,6 +78,12 @@ impl PathEstimator {
         self.recovery.is_under_way()
     }
 
+    /// Of how many workers an epoch showed what they can do; of none where they waited nearly always.
+    pub fn shown(seen: &Observation, stage: Stage) -> f64 {
+        let (n, busy) = at_work(seen, stage, 1.0 - seen.waited[stage].unwrap_or(0.0));
+        if busy < STARVED { 0.0 } else { n }
+    }
+
     /// The fewest workers that may be left of those there are.
     pub fn fewest(&self, stage: Stage) -> f64 {
         if stage == Stage::Network { self.recovery.fewest() } else { 1.0 }
@@ -100,7 +106,7 @@ impl PathEstimator {
                 None if waiting[stage].is_busy() => 1.0,
                 None => 0.0,
             };
-            let (n, moved) = (f64::from(seen.concurrency[stage].max(1)), seen.throughput[stage].as_mbps());
+            let ((n, busy), moved) = (at_work(seen, stage, busy), seen.throughput[stage].as_mbps());
             let before = std::mem::replace(&mut self.before[stage], n);
             if moved > 0.0 {
                 let error = seen.standard_error[stage].max(MIN_ERROR);
@@ -166,6 +172,25 @@ impl PathEstimator {
         }
         curve.observe(n, able, variance);
         changed
+    }
+}
+
+/// Workers that moved what was moved, and the share of the time for which they could, which is `busy` by their own account.
+///
+/// The kernel knows it better of streams. One that is let go finishes its block first, which takes seconds where it is slow:
+/// as many count as were busy, if those are more than there should be. And one that waits for its next block may still have the
+/// last one under way, in the kernel's buffers: where none was limited by us, those who were busy are who moved it all.
+fn at_work(seen: &Observation, stage: Stage, busy: f64) -> (f64, f64) {
+    let allowed = f64::from(seen.concurrency[stage].max(1));
+    let Some(kernel) = seen.streams.filter(|_| stage == Stage::Network) else { return (allowed, busy) };
+    let count = f64::from(kernel.count);
+    let free = kernel.busy - kernel.receiver_limited;
+    if count * kernel.busy > allowed {
+        (count * kernel.busy, busy)
+    } else if busy < 1.0 - STARVED && kernel.app_limited <= 0.0 && free >= IDLE {
+        (count * free, 1.0)
+    } else {
+        (allowed, busy)
     }
 }
 
@@ -293,6 +318,42 @@ mod tests {
                 assert_eq!(path.learn(&seen, WIDE), PerStage::all(false), "seed {seed}, epoch {epoch}");
             }
         }
+    }
+
+    #[test]
+    fn streams_that_are_let_go_count_until_they_have_ended() {
+        let believed = |count| {
+            let mut path = PathEstimator::default();
+            for _ in 0..3 {
+                path.learn(&second(8.0, 0.03), WIDE);
+            }
+            let kernel = Streams { count, busy: 1.0, ..Streams::default() };
+            for _ in 0..3 {
+                let concurrency = PerStage::all(2);
+                path.learn(&Observation { concurrency, streams: Some(kernel), ..second(8.0, 0.03) }, WIDE);
+            }
+            path.curve(Stage::Network).expected(2.0, f64::INFINITY)
+        };
+        assert!((7.5..8.5).contains(&believed(2)), "two do as much as eight: {}", believed(2));
+        assert!(believed(8) < 6.0, "eight did it still: {}", believed(8));
+    }
+
+    #[test]
+    fn streams_that_the_kernel_kept_at_work_moved_what_they_can() {
+        let believed = |busy, app_limited| {
+            let mut path = PathEstimator::default();
+            let kernel = Streams { count: 8, busy, app_limited, ..Streams::default() };
+            let waited = PerStage::all(Some(0.9));
+            let seen = Observation { waited, streams: Some(kernel), ..second(8.0, 0.03) };
+            path.learn(&seen, WIDE);
+            (expects(&path, Stage::Network), PathEstimator::shown(&seen, Stage::Network))
+        };
+        let (able, shown) = believed(1.0, 0.0);
+        assert!((7.5..8.5).contains(&able) && shown == 8.0, "what waited were their workers: {able}");
+        let (able, shown) = believed(0.25, 0.0);
+        assert!((24.0..34.0).contains(&able) && shown == 2.0, "two of eight moved it: {able}");
+        let (able, shown) = believed(1.0, 0.5);
+        assert!(able > 12.0 && shown == 0.0, "there was nothing to send: {able}");
     }
 
     #[test]

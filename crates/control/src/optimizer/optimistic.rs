@@ -135,7 +135,9 @@ impl Optimistic {
         let known = |stage: &Stage| !bounds[*stage].is_fixed() && self.path.curve(*stage).is_known();
         let prospect = |stage: Stage| {
             let (n, curve) = (f64::from(seen.concurrency[stage]), self.path.curve(stage));
-            let mut most = if spent[stage] { n } else { (n * growth).ceil() };
+            // Who waits does not hold the path back, and would not with more workers.
+            let shown = PathEstimator::shown(seen, stage).min(n);
+            let mut most = if spent[stage] { n } else { (shown * growth).ceil().max(n) };
             if stage == Stage::Network && self.share == Share::Fair {
                 most = most.min(self.path.fills(FAIR_DEVIATIONS).ceil());
             }
@@ -237,6 +239,7 @@ impl Optimizer for Optimistic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::units::BitRate;
 
     fn start(host: &Host, share: Share, bounds: PerStage<Bounds>) -> Concurrency {
         Optimistic::new(share).start(bounds, host).setpoint
@@ -267,5 +270,27 @@ mod tests {
         let narrow = PerStage::new(Bounds::fixed(1), Bounds::new(1, 4), Bounds::new(3, 4));
         let begins = start(&host(Some(1), 100, Some(8)), Share::Fair, narrow);
         assert_eq!(begins, PerStage::new(1, 4, 3), "within the bounds");
+    }
+
+    #[test]
+    fn no_more_are_tried_than_a_few_times_those_that_were_seen_at_work() {
+        let wide = PerStage::all(Bounds::new(1, 64));
+        let after = |waited: f64| {
+            let mut rule = Optimistic::new(Share::Fair);
+            rule.start(wide, &Host::default());
+            let seen = Observation {
+                at: Duration::from_secs(1),
+                interval: Duration::from_millis(200),
+                concurrency: PerStage::all(2),
+                throughput: PerStage::new(BitRate::mbps(4), BitRate::mbps(1), BitRate::mbps(4)),
+                standard_error: PerStage::all(0.1),
+                waited: PerStage::new(Some(0.0), Some(waited), Some(0.0)),
+                ..Observation::default()
+            };
+            rule.propose(&seen, wide).setpoint
+        };
+        let (idle, busy) = (after(0.97), after(0.5));
+        assert!(idle.read > 2 && idle.network <= 2, "{idle:?}");
+        assert!(busy.network > 2, "{busy:?}");
     }
 }

@@ -41,6 +41,8 @@ pub struct Recovery {
     streams: f64,
     rate: f64,
     lost: bool,
+    /// Whether but one epoch was seen, in which windows were on their way up.
+    starts: bool,
     /// The share of a round trip that was spent in queues.
     queued: f64,
     /// Whether streams may still be on their way to fill the path: they never waited, no queue stands, and it is not long
@@ -139,6 +141,7 @@ impl Recovery {
             let regrowth = length.map(|length| Regrowth::new(began, length, goal));
             self.behind = regrowth.filter(|it| it.goes_on(seen.at, rate, rises));
         }
+        self.starts = self.streams == 0.0;
         if lost || streams != self.streams {
             self.changed = began;
         }
@@ -159,8 +162,11 @@ impl Recovery {
     }
 
     /// The fewest streams that may be left: where the others take long to fill the gap, no more are taken away than the
-    /// queue makes up for, or one; and none while they may still be on their way to fill the path.
+    /// queue makes up for, or one; and none while they may still be on their way to fill the path, or have just begun.
     pub fn fewest(&self) -> f64 {
+        if self.starts {
+            return self.streams;
+        }
         let one_fewer = (self.streams - 1.0).max(1.0);
         let mut numbers = (1..).map(f64::from).take_while(|&left| left <= one_fewer);
         let unseen = numbers.find(|&left| self.growth(self.gap(left)).is_none());
@@ -312,7 +318,8 @@ mod tests {
 
     #[test]
     fn no_more_streams_may_go_than_the_queue_makes_up_for() {
-        let fewest = |trip| after(&[second(1, 16, 1000, trip)]).fewest();
+        let fewest = |trip| after(&[second(1, 16, 1000, trip), second(2, 16, 1000, trip)]).fewest();
+        assert_eq!(after(&[second(1, 16, 1000, (1, 2))]).fewest(), 16.0, "windows have but begun to grow");
         assert_eq!(fewest((80, 80)), 16.0, "without a queue none, ...");
         let later: Vec<Observation> = (1..=9).map(|at| second(at, 16, 1000, (80, 80))).collect();
         assert_eq!(after(&later).fewest(), 15.0, "... and one at a time where none comes to stand");
