@@ -24,6 +24,10 @@ const MARGIN: f64 = 2.0;
 const LOST: f64 = 5e-4;
 /// Share of a round trip: a queue of so much stands where a path is full.
 const STANDING: f64 = 0.03;
+/// Standard deviation of what streams move by its mean: those that a full link holds back differ by more.
+const ALIKE: f64 = 0.02;
+/// Share of the time: a receiver that holds streams back for more of it makes them alike too, whatever queues.
+const HELD: f64 = 0.05;
 /// Segments that come before one is acknowledged, and the longest that it waits for them, in s (RFC 9293).
 const ACKNOWLEDGED: f64 = 2.0;
 const DELAYED: f64 = 0.04;
@@ -155,7 +159,9 @@ impl Recovery {
         let refilled = self.changed + self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
         let regrown = seen.loss.is_some_and(|loss| loss <= 0.0) && seen.at > refilled;
         self.capped = works && regrown && self.under_way.is_none();
-        self.spare = self.capped && queue < STANDING * least;
+        // Where they are paced, acknowledgements are late without a queue; but then they are all alike.
+        let alike = kernel.count > 1 && kernel.spread < ALIKE && kernel.receiver_limited < HELD;
+        self.spare = self.capped && (queue < STANDING * least || alike);
         self.full = works && lost && queue >= STANDING * least;
         let long = Duration::from_secs_f64(LONGEST);
         self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
@@ -271,6 +277,22 @@ mod tests {
         // At 1 Mbit/s a stream, segments come 12 ms apart: a few ms are no queue.
         let slow = (1..=12).map(|at| second(at, 8, 8, (2, 10))).collect::<Vec<_>>();
         assert!(after(&slow).is_spare());
+    }
+
+    #[test]
+    fn streams_that_are_all_alike_and_lose_nothing_are_held_back_by_their_own() {
+        let spare = |count, spread, receiver_limited, loss| {
+            let of = |seen: Observation| {
+                let told = seen.streams.map(|it| Streams { count, spread, receiver_limited, ..it });
+                Observation { streams: told, loss: Some(loss), ..seen }
+            };
+            after(&(1..=12).map(|at| of(second(at, 8, 100, (8, 24)))).collect::<Vec<_>>()).is_spare()
+        };
+        assert!(spare(8, 0.005, 0.0, 0.0), "paced ones");
+        assert!(!spare(8, 0.005, 0.0, 0.001), "a full link");
+        assert!(!spare(8, 0.1, 0.0, 0.0), "those that share a queue");
+        assert!(!spare(8, 0.005, 0.5, 0.0), "windows of the receiver's fill a queue too");
+        assert!(!spare(1, 0.0, 0.0, 0.0), "one is always like itself");
     }
 
     #[test]
