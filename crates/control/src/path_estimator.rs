@@ -25,7 +25,7 @@ use crate::waiting::Waiting;
 const MARGIN: f64 = 0.1;
 /// Workers that worked for less of the time than this say nothing of what they can do, ...
 pub(crate) const IDLE: f64 = 0.05;
-/// ... and streams that waited for more of it than this say only what they do at least.
+/// ... and streams that waited for more of it than this say only what they do at least. Who worked for less of it is not given more.
 pub(crate) const STARVED: f64 = 0.15;
 /// Streams that recover may move so many times as much in the end.
 const RECOVERING: f64 = 1.5;

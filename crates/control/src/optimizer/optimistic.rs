@@ -239,6 +239,7 @@ impl Optimizer for Optimistic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::observation::Streams;
     use crate::units::BitRate;
 
     fn start(host: &Host, share: Share, bounds: PerStage<Bounds>) -> Concurrency {
@@ -275,13 +276,14 @@ mod tests {
     #[test]
     fn no_more_are_tried_than_a_few_times_those_that_were_seen_at_work() {
         let wide = PerStage::all(Bounds::new(1, 64));
-        let after = |waited: f64| {
+        let after = |streams: u16, waited: f64, kernel: Option<Streams>| {
             let mut rule = Optimistic::new(Share::Fair);
-            rule.start(wide, &Host::default());
+            rule.start(wide, &Host { round_trip: Some(Duration::from_millis(1)), ..Host::default() });
             let seen = Observation {
                 at: Duration::from_secs(1),
                 interval: Duration::from_millis(200),
-                concurrency: PerStage::all(2),
+                concurrency: PerStage::new(2, streams, 2),
+                streams: kernel,
                 throughput: PerStage::new(BitRate::mbps(4), BitRate::mbps(1), BitRate::mbps(4)),
                 standard_error: PerStage::all(0.1),
                 waited: PerStage::new(Some(0.0), Some(waited), Some(0.0)),
@@ -289,8 +291,12 @@ mod tests {
             };
             rule.propose(&seen, wide).setpoint
         };
-        let (idle, busy) = (after(0.97), after(0.5));
+        let (idle, busy) = (after(2, 0.97, None), after(2, 0.5, None));
         assert!(idle.read > 2 && idle.network <= 2, "{idle:?}");
         assert!(busy.network > 2, "{busy:?}");
+        // Of eight, two had something to send.
+        let kernel = |count| Some(Streams { count, busy: 1.0, ..Streams::default() });
+        let (two, all) = (after(8, 0.75, kernel(2)), after(8, 0.75, kernel(8)));
+        assert!(two.network <= 8 && all.network > 8, "{two:?}, {all:?}");
     }
 }
