@@ -23,11 +23,14 @@ pub struct Epoch {
     /// What each stage moved, in bit/s.
     pub throughput_bps: PerStage<BitRate>,
     /// The standard error of each of them, as a share of it; 0 where nobody knows.
-    #[serde(default, skip_serializing_if = "is_unknown")]
+    #[serde(default, skip_serializing_if = "is_none_at_all")]
     pub standard_error: PerStage<f64>,
     /// The share of the interval for which each stage's workers waited for staging, in the mean over them.
     #[serde(default, skip_serializing_if = "is_untold")]
     pub waited: PerStage<Option<f64>>,
+    /// Workers that were let go and finished what they had begun, in the mean over the interval.
+    #[serde(default, skip_serializing_if = "is_none_at_all")]
+    pub finishing: PerStage<f64>,
     /// Free staging at each end, in bytes.
     pub staging_free_bytes: Ends<ByteCount>,
     /// Size of the staging at each end, in bytes; 0 in logs written before this was told.
@@ -97,8 +100,8 @@ fn rounded(share: f64) -> f64 {
     (share * 1e4).round() / 1e4
 }
 
-fn is_unknown(errors: &PerStage<f64>) -> bool {
-    *errors == PerStage::all(0.0)
+fn is_none_at_all(values: &PerStage<f64>) -> bool {
+    *values == PerStage::all(0.0)
 }
 
 fn is_untold(waited: &PerStage<Option<f64>>) -> bool {
@@ -116,6 +119,7 @@ impl Epoch {
             throughput_bps: seen.throughput,
             standard_error: seen.standard_error.map(rounded),
             waited: seen.waited.map(|waited| waited.map(rounded)),
+            finishing: seen.finishing.map(rounded),
             staging_free_bytes: seen.staging_free,
             staging_capacity_bytes: seen.staging_capacity,
             remaining_bytes: seen.remaining.map(|remaining| remaining.bytes),

@@ -175,14 +175,19 @@ impl PathEstimator {
     }
 }
 
-/// Workers that moved what was moved, and the share of the time for which they could, which is `busy` by their own account.
+/// Workers that moved what was moved, and the share of the time for which they could, which is `busy` by the account of those
+/// who may work.
 ///
-/// The kernel knows it better of streams. One that is let go finishes its block first, which takes seconds where it is slow:
-/// as many count as were busy, if those are more than there should be. And one that waits for its next block may still have the
-/// last one under way, in the kernel's buffers: where none was limited by us, those who were busy are who moved it all.
+/// One that is let go finishes its block first, which takes seconds where it is slow, and counts until then. The kernel knows
+/// it best of streams. And one of those that waits for its next block may still have the last one under way, in the kernel's
+/// buffers: where none was limited by us, those who were busy are who moved it all.
 fn at_work(seen: &Observation, stage: Stage, busy: f64) -> (f64, f64) {
     let allowed = f64::from(seen.concurrency[stage].max(1));
-    let Some(kernel) = seen.streams.filter(|_| stage == Stage::Network) else { return (allowed, busy) };
+    let Some(kernel) = seen.streams.filter(|_| stage == Stage::Network) else {
+        let worked = allowed * busy + seen.finishing[stage];
+        let n = worked.max(allowed);
+        return (n, worked / n);
+    };
     let count = f64::from(kernel.count);
     let free = kernel.busy - kernel.receiver_limited;
     if count * kernel.busy > allowed {
@@ -336,6 +341,21 @@ mod tests {
         };
         assert!((7.5..8.5).contains(&believed(2)), "two do as much as eight: {}", believed(2));
         assert!(believed(8) < 6.0, "eight did it still: {}", believed(8));
+    }
+
+    #[test]
+    fn workers_that_are_let_go_count_until_they_have_finished() {
+        // One may work and waits for half of the time; seven others finish their blocks meanwhile.
+        let believed = |finishing| {
+            let mut path = PathEstimator::default();
+            let waited = PerStage::all(Some(0.5));
+            let concurrency = PerStage::all(1);
+            let finishing = PerStage::all(finishing);
+            path.learn(&Observation { concurrency, waited, finishing, ..second(75.0, 0.03) }, WIDE);
+            path.curve(Stage::Write).expected(1.0, f64::INFINITY)
+        };
+        assert!((9.5..20.0).contains(&believed(7.0)), "seven and a half did it: {}", believed(7.0));
+        assert!((140.0..160.0).contains(&believed(0.0)), "nobody else: {}", believed(0.0));
     }
 
     #[test]

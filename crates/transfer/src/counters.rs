@@ -45,6 +45,10 @@ pub struct CounterDetail {
     /// How long workers had no staging to take from, in µs, summed over them: the sender's streams, the receiver's
     /// writers.
     pub taking_us: u64,
+    /// How long workers worked, those included that were to work no more and finished what they had begun, in µs, summed
+    /// over them: the sender's readers, the receiver's writers. Travels by itself; `None` of an older peer.
+    #[serde(skip)]
+    pub worked_us: Option<u64>,
     /// Bytes of whole blocks taken from the network (receiver).
     pub taken: u64,
     /// How uncertain the mean rate of each stage here is since it was asked last, as a share of it in millionths.

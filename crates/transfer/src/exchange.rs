@@ -16,11 +16,11 @@ use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
 use crate::rate_samples::RateSamples;
 use crate::sys::clock::Instant;
-use crate::sys::sync::{Condvar, Mutex};
+use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::thread;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{DETAIL_SINCE, Message, YIELD_SINCE};
+use crate::wire::message::{DETAIL_SINCE, Message, WORKED_SINCE, YIELD_SINCE};
 use crate::wire::session::{Inbox, Outbox};
 
 /// How often the receiver confirms what it took.
@@ -122,14 +122,19 @@ impl Side {
 #[derive(Debug, Default)]
 pub struct Reports {
     latest: Mutex<(u32, Counters)>,
-    /// What belongs to the next report.
-    detail: Mutex<Option<CounterDetail>>,
+    /// What belongs to the next report, and how long workers worked.
+    next: Mutex<(Option<CounterDetail>, Option<u64>)>,
     arrived: Condvar,
 }
 
 impl Reports {
+    fn next(&self) -> MutexGuard<'_, (Option<CounterDetail>, Option<u64>)> {
+        self.next.lock().expect("not poisoned")
+    }
+
     fn store(&self, number: u32, counters: Counters) {
-        let detail = self.detail.lock().expect("not poisoned").take();
+        let (detail, worked_us) = std::mem::take(&mut *self.next());
+        let detail = detail.map(|detail| CounterDetail { worked_us, ..detail });
         *self.latest.lock().expect("not poisoned") = (number, Counters { detail, ..counters });
         self.arrived.notify_all();
     }
@@ -243,6 +248,10 @@ pub fn converse(
             (Some(Message::Yield(yields)), Side::Send(sender)) => sender.yields(yields),
             (Some(Message::Poll(number)), _) => {
                 let counters = side.counters();
+                let worked = counters.detail.and_then(|detail| detail.worked_us);
+                if let Some(worked) = worked.filter(|_| version >= WORKED_SINCE) {
+                    outbox.send(&Message::Worked(worked));
+                }
                 if let Some(detail) = counters.detail.filter(|_| version >= DETAIL_SINCE) {
                     let error_ppm = pulse.as_ref().map(Pulse::error_ppm).unwrap_or_default();
                     outbox.send(&Message::Detail(CounterDetail { error_ppm, ..detail }));
@@ -250,9 +259,8 @@ pub fn converse(
                 }
                 outbox.send(&Message::Report(number, counters));
             }
-            (Some(Message::Detail(detail)), _) => {
-                *reports.detail.lock().expect("not poisoned") = Some(detail);
-            }
+            (Some(Message::Worked(us)), _) => reports.next().1 = Some(us),
+            (Some(Message::Detail(detail)), _) => reports.next().0 = Some(detail),
             (Some(Message::Report(number, counters)), _) => reports.store(number, counters),
             (Some(Message::Stop), _) => {
                 return Err(Error::new(ErrorKind::Interrupted, "the other end stopped the transfer"));
@@ -442,8 +450,8 @@ mod tests {
     use crate::wire::session;
 
     #[test]
-    fn only_a_peer_that_knows_the_word_hears_details_of_what_was_counted() {
-        for (version, told) in [(DETAIL_SINCE - 1, false), (DETAIL_SINCE, true)] {
+    fn only_a_peer_that_knows_the_words_hears_details_of_what_was_counted() {
+        for version in [DETAIL_SINCE - 1, DETAIL_SINCE, WORKED_SINCE] {
             let (ours, theirs) = session::pair();
             let (outbox, inbox) = session::start(ours, "the peer").expect("started");
             let (to_us, from_us) = session::start(theirs, "us").expect("started");
@@ -465,9 +473,10 @@ mod tests {
             });
             to_us.send(&Message::Poll(6));
             to_us.send(&Message::Poll(7));
-            let mut details = Vec::new();
+            let (mut details, mut worked) = (Vec::new(), 0);
             loop {
                 match from_us.receive().expect("an answer") {
+                    Message::Worked(_) => worked += 1,
                     Message::Detail(detail) => details.push(detail.error_ppm),
                     Message::Report(7, counters) => {
                         assert!(counters.detail.is_none(), "it travels by itself");
@@ -478,8 +487,10 @@ mod tests {
             }
             // How sure it is of what it saw since it was asked before: nothing has moved.
             let unsure = PerStage { network: Some(1_000_000), ..PerStage::default() };
-            let expected = if told { vec![PerStage::default(), unsure] } else { Vec::new() };
+            let expected = vec![PerStage::default(), unsure];
+            let expected = if version >= DETAIL_SINCE { expected } else { Vec::new() };
             assert_eq!(details, expected, "version {version}");
+            assert_eq!(worked, if version >= WORKED_SINCE { 2 } else { 0 }, "version {version}");
             to_us.send(&Message::Stop);
             conversation.join().expect("no panic");
         }
@@ -488,8 +499,8 @@ mod tests {
     #[test]
     fn what_is_told_besides_belongs_to_the_next_report() {
         let reports = Reports::default();
-        let detail = CounterDetail { taken: 5, ..CounterDetail::default() };
-        *reports.detail.lock().expect("not poisoned") = Some(detail);
+        let detail = CounterDetail { taken: 5, worked_us: Some(6), ..CounterDetail::default() };
+        *reports.next() = (Some(CounterDetail { worked_us: None, ..detail }), Some(6));
         reports.store(1, Counters::default());
         assert_eq!(reports.wait(1, || true).and_then(|counters| counters.detail), Some(detail));
         reports.store(2, Counters::default());

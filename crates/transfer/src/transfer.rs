@@ -185,6 +185,28 @@ impl LiveTransfer {
         }
     }
 
+    /// Workers beyond those allowed that worked, by how long all did and the allowed could have and did not; streams' kernel
+    /// tells it of them.
+    fn finishing(
+        workers: Concurrency,
+        waited: PerStage<Option<f64>>,
+        (before, sending): (&Snapshot, Duration),
+        (after, receiving): (&Snapshot, Duration),
+    ) -> PerStage<f64> {
+        let beyond = |stage: Stage, before: &Counters, after: &Counters, interval: Duration| {
+            let (before, after) = (before.detail?.worked_us?, after.detail?.worked_us?);
+            let worked = Duration::from_micros(after.saturating_sub(before));
+            let mean = worked.as_secs_f64() / interval.as_secs_f64();
+            let allowed = f64::from(workers[stage]) * (1.0 - waited[stage]?);
+            (mean.is_finite() && mean > allowed).then_some(mean - allowed)
+        };
+        PerStage {
+            read: beyond(Stage::Read, &before.sender, &after.sender, sending).unwrap_or(0.0),
+            network: 0.0,
+            write: beyond(Stage::Write, &before.receiver, &after.receiver, receiving).unwrap_or(0.0),
+        }
+    }
+
     /// How uncertain the other end's rates are, as far as it says so.
     fn told_errors(&self, after: &Snapshot) -> PerStage<f64> {
         let remote = match &*self.side {
@@ -320,6 +342,7 @@ impl Running for LiveTransfer {
         };
         let (sender, receiver) = (staging(&after.sender), staging(&after.receiver));
         let segments = after.sender.segments_sent.saturating_sub(before.sender.segments_sent);
+        let waited = self.waited(setpoint, (before, sending), (after, receiving));
         let again = after.sender.retransmits.saturating_sub(before.sender.retransmits);
         Observation {
             at: self.started.elapsed(),
@@ -339,7 +362,8 @@ impl Running for LiveTransfer {
                 },
             },
             standard_error: self.told_errors(after),
-            waited: self.waited(setpoint, (before, sending), (after, receiving)),
+            waited,
+            finishing: Self::finishing(setpoint, waited, (before, sending), (after, receiving)),
             staging_free: Ends { sender: sender.0, receiver: receiver.0 },
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
             loss: (segments > 0).then(|| (again as f64 / segments as f64).min(1.0)),

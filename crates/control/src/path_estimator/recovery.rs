@@ -52,8 +52,9 @@ pub struct Recovery {
     /// Whether streams may still be on their way to fill the path: they never waited, no queue stands, and it is not long
     /// since they were others or lost packets.
     fills: bool,
-    /// When that was.
+    /// When that was, and since when they are these.
     changed: Duration,
+    these: Duration,
     /// Whether the path has room: nothing was lost or queued, though windows have had the time to fill it.
     spare: bool,
     /// Whether it is full: packets were lost in a queue that stands.
@@ -146,6 +147,9 @@ impl Recovery {
             self.behind = regrowth.filter(|it| it.goes_on(seen.at, rate, rises));
         }
         self.starts = self.streams == 0.0;
+        if streams != self.streams {
+            self.these = began;
+        }
         if lost || streams != self.streams {
             self.changed = began;
         }
@@ -156,19 +160,24 @@ impl Recovery {
         // An acknowledgement waits for a second segment, which is no queue.
         let spacing = (ACKNOWLEDGED * SEGMENT_BITS * streams / rate.max(1.0)).min(DELAYED);
         let queue = seen.rtt.map_or(f64::INFINITY, |now| now.as_secs_f64() - least - spacing);
-        let refilled = self.changed + self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
-        let regrown = seen.loss.is_some_and(|loss| loss <= 0.0) && seen.at > refilled;
+        let growth = self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
+        let regrown = seen.loss.is_some_and(|loss| loss <= 0.0) && seen.at > self.changed + growth;
         self.capped = works && regrown && self.under_way.is_none();
-        // Where they are paced, acknowledgements are late without a queue; but then they are all alike.
-        let alike = kernel.count > 1 && kernel.spread < ALIKE && kernel.receiver_limited < HELD;
+        // Where they are paced, acknowledgements are late without a queue; but then they are all alike, whatever is lost.
+        let alike = works && kernel.count > 1 && kernel.spread < ALIKE && kernel.receiver_limited < HELD;
+        let alike = alike && seen.at > self.these + growth;
+        if alike {
+            (self.under_way, self.behind, self.capped) = (None, None, true);
+        }
         self.spare = self.capped && (queue < STANDING * least || alike);
-        self.full = works && lost && queue >= STANDING * least;
+        self.full = works && lost && queue >= STANDING * least && !alike;
         let long = Duration::from_secs_f64(LONGEST);
         self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
     }
 
     /// The fewest streams that may be left: where the others take long to fill the gap, no more are taken away than the
-    /// queue makes up for, or one; and none while they may still be on their way to fill the path, or have just begun.
+    /// queue makes up for, or one if that is not too long; and none while they may still be on their way to fill the path, or
+    /// have just begun.
     pub fn fewest(&self) -> f64 {
         if self.starts {
             return self.streams;
@@ -176,7 +185,8 @@ impl Recovery {
         let one_fewer = (self.streams - 1.0).max(1.0);
         let mut numbers = (1..).map(f64::from).take_while(|&left| left <= one_fewer);
         let unseen = numbers.find(|&left| self.growth(self.gap(left)).is_none());
-        unseen.unwrap_or(if self.fills { self.streams.max(1.0) } else { one_fewer })
+        let too_long = self.cubic(self.gap(one_fewer)).is_some_and(|seconds| seconds > LONGEST);
+        unseen.unwrap_or(if self.fills || too_long { self.streams.max(1.0) } else { one_fewer })
     }
 
     /// The window, in segments, that moves so much in bit/s where nothing is queued.
@@ -190,10 +200,15 @@ impl Recovery {
         window / left - window / (1.0 - self.queued) / self.streams.max(1.0)
     }
 
-    /// How long a window needs to grow by so many segments; `None` if it shows nothing.
-    fn growth(&self, segments: f64) -> Option<Duration> {
+    /// How many seconds a window needs to grow by so many segments.
+    fn cubic(&self, segments: f64) -> Option<f64> {
         let round_trip = self.round_trip?.as_secs_f64();
-        let seconds = (segments / CUBIC).cbrt().min(segments / RENO * round_trip);
+        Some((segments / CUBIC).cbrt().min(segments / RENO * round_trip))
+    }
+
+    /// How long that is waited for; `None` if it shows nothing.
+    fn growth(&self, segments: f64) -> Option<Duration> {
+        let seconds = self.cubic(segments)?;
         (seconds >= SHORTEST).then(|| Duration::from_secs_f64((MARGIN * seconds).min(LONGEST)))
     }
 }
@@ -280,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_that_are_all_alike_and_lose_nothing_are_held_back_by_their_own() {
+    fn streams_that_are_all_alike_are_held_back_by_their_own() {
         let spare = |count, spread, receiver_limited, loss| {
             let of = |seen: Observation| {
                 let told = seen.streams.map(|it| Streams { count, spread, receiver_limited, ..it });
@@ -289,7 +304,8 @@ mod tests {
             after(&(1..=12).map(|at| of(second(at, 8, 100, (8, 24)))).collect::<Vec<_>>()).is_spare()
         };
         assert!(spare(8, 0.005, 0.0, 0.0), "paced ones");
-        assert!(!spare(8, 0.005, 0.0, 0.001), "a full link");
+        assert!(spare(8, 0.005, 0.0, 0.001), "which may lose packets by chance");
+        assert!(!spare(8, 0.3, 0.0, 0.001), "a full link");
         assert!(!spare(8, 0.1, 0.0, 0.0), "those that share a queue");
         assert!(!spare(8, 0.005, 0.5, 0.0), "windows of the receiver's fill a queue too");
         assert!(!spare(1, 0.0, 0.0, 0.0), "one is always like itself");
@@ -345,6 +361,8 @@ mod tests {
         assert_eq!(fewest((80, 80)), 16.0, "without a queue none, ...");
         let later: Vec<Observation> = (1..=9).map(|at| second(at, 16, 1000, (80, 80))).collect();
         assert_eq!(after(&later).fewest(), 15.0, "... and one at a time where none comes to stand");
+        let two: Vec<Observation> = (1..=9).map(|at| second(at, 2, 1000, (80, 80))).collect();
+        assert_eq!(after(&two).fewest(), 2.0, "the other would need 20 s to fill the gap");
         assert_eq!(fewest((80, 100)), 13.0, "a fifth of the round trip is queue");
         assert_eq!(fewest((80, 800)), 2.0, "nearly all of it is");
         assert_eq!(fewest((1, 2)), 1.0, "near, the gap is filled at once");

@@ -11,7 +11,7 @@ use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::outage;
-use tidegate_transfer::pipeline::waits::WaitTime;
+use tidegate_transfer::pipeline::waits::WorkerTime;
 use tidegate_transfer::throttle::Throttle;
 
 use crate::checksum::Checksums;
@@ -50,8 +50,8 @@ struct State {
     /// Which file it is: what workers bring of an earlier one is dropped.
     number: u64,
     /// How long connections have found the window full, and the writer nothing to write.
-    full: WaitTime,
-    idle: WaitTime,
+    full: WorkerTime,
+    idle: WorkerTime,
 }
 
 /// The file that flows.

@@ -10,7 +10,7 @@ use tidegate_control::ByteCount;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::staging::{Block, Staging};
-use tidegate_transfer::pipeline::waits::WaitTime;
+use tidegate_transfer::pipeline::waits::WorkerTime;
 
 use crate::put::target::{Md5Sum, Present, UploadFile};
 
@@ -144,9 +144,9 @@ struct State {
     free: u64,
     failed: Option<Error>,
     /// Readers without room, or without anything to read.
-    filling: WaitTime,
+    filling: WorkerTime,
     /// Connections without anything to send.
-    taking: WaitTime,
+    taking: WorkerTime,
 }
 
 #[derive(Debug)]
@@ -187,8 +187,8 @@ impl UploadQueue {
             stopped: false,
             free: size,
             failed: None,
-            filling: WaitTime::default(),
-            taking: WaitTime::default(),
+            filling: WorkerTime::default(),
+            taking: WorkerTime::default(),
         };
         Self {
             state: Mutex::new(state),

@@ -52,6 +52,7 @@ class Observation:
         remaining_files: float | None = None,
         standard_error: Iterable[float] | None = None,
         waited: Iterable[float | None] | None = None,
+        finishing: Iterable[float] | None = None,
         streams: Streams | None = None,
         cpu: Iterable[CpuLoad | None] | None = None,
     ) -> Observation: ...
@@ -67,6 +68,8 @@ class Observation:
     def standard_error(self) -> PerStage[float]: ...
     @property
     def waited(self) -> PerStage[float | None]: ...
+    @property
+    def finishing(self) -> PerStage[float]: ...
     @property
     def goodput_bps(self) -> int: ...
     @property

@@ -44,7 +44,7 @@ use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::message::{
     DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE,
-    SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE,
+    SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE, WORKED_SINCE,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
@@ -532,6 +532,9 @@ fn relay(
                 let seen = seen?;
                 let over = seen.is_none();
                 let (seen, detail) = seen.as_ref().map(split).unzip();
+                if let Some(detail) = detail.filter(|_| version >= WORKED_SINCE) {
+                    outbox.send(&Message::Finishing(detail.finishing));
+                }
                 if let Some(detail) = detail.filter(|_| version >= DETAIL_SINCE) {
                     outbox.send(&Message::StepDetail(detail));
                 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::Relaxed};
 use std::time::Duration;
 
+use crate::pipeline::waits::WorkerTime;
 use crate::quota::{Held, Quota};
-use crate::sys::sync::{Condvar, Mutex};
+use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::thread::{self, JoinHandle};
 
 /// Lets the first `n` of a pool's workers run.
@@ -14,7 +15,8 @@ use crate::sys::thread::{self, JoinHandle};
 pub struct Gate {
     allowed: AtomicU16,
     closed: AtomicBool,
-    lock: Mutex<()>,
+    /// Workers that are not parked.
+    running: Mutex<WorkerTime>,
     changed: Condvar,
 }
 
@@ -27,8 +29,10 @@ impl Gate {
     /// Parks worker `index` until it may run; `false` once the pool is closed.
     pub fn pass(&self, index: u16) -> bool {
         if self.is_parked(index) {
-            let guard = self.lock.lock().expect("not poisoned");
-            let _guard = self.changed.wait_while(guard, |()| self.is_parked(index)).expect("not poisoned");
+            let mut running = self.lock();
+            running.end();
+            running = self.changed.wait_while(running, |_| self.is_parked(index)).expect("not poisoned");
+            running.begin();
         }
         !self.closed.load(Relaxed)
     }
@@ -36,9 +40,13 @@ impl Gate {
     /// As [`pass`](Self::pass); one that stays parked for `patience` does `rest`, once.
     pub fn pass_or_rest(&self, index: u16, patience: Duration, rest: impl FnOnce()) -> bool {
         if self.is_parked(index) {
-            let guard = self.lock.lock().expect("not poisoned");
-            let parked = |(): &mut ()| self.is_parked(index);
-            let waited = self.changed.wait_timeout_while(guard, patience, parked).expect("not poisoned").1;
+            let mut running = self.lock();
+            running.end();
+            let parked = |_: &mut WorkerTime| self.is_parked(index);
+            let (mut running, waited) =
+                self.changed.wait_timeout_while(running, patience, parked).expect("not poisoned");
+            running.begin();
+            drop(running);
             if waited.timed_out() {
                 rest();
             }
@@ -50,8 +58,12 @@ impl Gate {
         !self.closed.load(Relaxed) && !self.is_open(index)
     }
 
+    fn lock(&self) -> MutexGuard<'_, WorkerTime> {
+        self.running.lock().expect("not poisoned")
+    }
+
     fn change(&self, change: impl FnOnce()) {
-        let _guard = self.lock.lock().expect("not poisoned");
+        let _running = self.lock();
         change();
         self.changed.notify_all();
     }
@@ -100,9 +112,11 @@ impl Pool {
                 break;
             }
             let (gate, work) = (Arc::clone(&self.gate), Arc::clone(&self.work));
-            let spawned = thread::Builder::new()
-                .name(format!("{}-{index}", self.name))
-                .spawn(move || work(index, &gate));
+            let spawned = thread::Builder::new().name(format!("{}-{index}", self.name)).spawn(move || {
+                gate.lock().begin();
+                work(index, &gate);
+                gate.lock().end();
+            });
             match spawned {
                 Ok(thread) => threads.push((thread, held)),
                 Err(error) => {
@@ -116,6 +130,11 @@ impl Pool {
     /// Workers that may run.
     pub fn size(&self) -> u16 {
         self.gate.allowed.load(Relaxed)
+    }
+
+    /// How long workers were not parked, summed over them.
+    pub fn ran(&self) -> Duration {
+        self.gate.lock().of_all()
     }
 
     /// Ends parked workers, and the others as soon as they look at the gate.
@@ -154,6 +173,38 @@ mod tests {
             thread::sleep(Duration::from_millis(1));
         }
         false
+    }
+
+    #[test]
+    fn workers_count_until_they_have_finished_and_parked_ones_do_not() {
+        let finish = Arc::new(AtomicBool::new(false));
+        let pool = {
+            let finish = Arc::clone(&finish);
+            Pool::new("test", 2, move |index, gate| {
+                while gate.pass(index) {
+                    // A piece of work that is finished whatever the gate says.
+                    while !finish.load(Relaxed) && !gate.closed.load(Relaxed) {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                }
+            })
+        };
+        let (begun, spent) = (Instant::now(), |time: Duration| time >= Duration::from_millis(20));
+        pool.resize(2);
+        assert!(eventually(|| spent(pool.ran())));
+        pool.resize(0);
+        let before = pool.ran();
+        assert!(eventually(|| spent(pool.ran() - before)), "both still work");
+        assert!(pool.ran() <= 2 * begun.elapsed());
+        finish.store(true, Relaxed);
+        let still = || {
+            let before = pool.ran();
+            thread::sleep(Duration::from_millis(5));
+            pool.ran() == before
+        };
+        assert!(eventually(still), "parked");
+        pool.close();
+        pool.join();
     }
 
     #[test]

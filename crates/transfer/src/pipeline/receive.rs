@@ -409,6 +409,7 @@ impl Receiver {
         let detail = CounterDetail {
             filling_us: filling.as_micros() as u64,
             taking_us: taking.as_micros() as u64,
+            worked_us: Some(self.threads.worked().as_micros() as u64),
             taken: shared.taken_bytes.load(Relaxed),
             ..CounterDetail::default()
         };

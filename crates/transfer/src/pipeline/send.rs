@@ -18,7 +18,7 @@ use crate::pipeline::dialer::Dialer;
 use crate::pipeline::pool::Pool;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
-use crate::pipeline::waits::WaitTime;
+use crate::pipeline::waits::WorkerTime;
 use crate::pipeline::work::{Piece, WorkQueue};
 use crate::quota::{Quota, Share};
 use crate::store::{Listed, Source};
@@ -134,9 +134,9 @@ struct SenderState {
     read_bytes: AtomicU64,
     sent_bytes: AtomicU64,
     /// Readers without work.
-    readers_idle: Mutex<WaitTime>,
+    readers_idle: Mutex<WorkerTime>,
     /// Streams' workers that read for themselves, without work.
-    streams_idle: Mutex<WaitTime>,
+    streams_idle: Mutex<WorkerTime>,
     failure: Mutex<Option<Error>>,
     comparisons: Mutex<Option<mpsc::Sender<Comparison>>>,
     /// Where what was decided is told, if it is only to be said.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tidegate_control::ByteCount;
 
 use crate::manifest::BLOCK;
-use crate::pipeline::waits::WaitTime;
+use crate::pipeline::waits::WorkerTime;
 use crate::quota::{Held, Quota};
 use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::wire::frame::HEADER;
@@ -83,8 +83,8 @@ struct State<F> {
     closed: bool,
     /// Nothing may be taken or made any more.
     aborted: bool,
-    filling: WaitTime,
-    taking: WaitTime,
+    filling: WorkerTime,
+    taking: WorkerTime,
 }
 
 impl<F> Staging<F> {
@@ -102,8 +102,8 @@ impl<F> Staging<F> {
             held: Vec::new(),
             closed: false,
             aborted: false,
-            filling: WaitTime::default(),
-            taking: WaitTime::default(),
+            filling: WorkerTime::default(),
+            taking: WorkerTime::default(),
         };
         let capacity = ((size.0 / BLOCK) as usize).max(LEAST);
         let most = capacity + 2 * usize::from(workers);
@@ -297,6 +297,12 @@ impl<F> Staging<F> {
     pub fn waited(&self) -> (Duration, Duration) {
         let state = self.lock();
         (state.filling.total(), state.taking.total())
+    }
+
+    /// The same of all, those too that may not run any more.
+    pub fn waited_in_all(&self) -> (Duration, Duration) {
+        let state = self.lock();
+        (state.filling.of_all(), state.taking.of_all())
     }
 
     /// The most it ever holds.

@@ -1,41 +1,42 @@
-//! How long workers wait, summed over them. The clock is read only when a wait begins or ends, and when it is asked.
+//! How long workers wait, or run, summed over them. The clock is read only when that begins or ends, and when it is asked.
 
 use std::time::Duration;
 
 use crate::sys::clock::Instant;
 
-/// The time that the workers on one side of a queue have waited.
+/// The time that workers have spent on one thing: on one side of a queue, waiting.
 #[derive(Debug)]
-pub struct WaitTime {
-    waiting: u32,
+pub struct WorkerTime {
+    now: u32,
     /// More of them do not count: a smaller set-point has made them superfluous.
     allowed: u32,
     since: Instant,
     total: Duration,
+    all: Duration,
 }
 
-impl Default for WaitTime {
+impl Default for WorkerTime {
     fn default() -> Self {
-        Self { waiting: 0, allowed: u32::MAX, since: Instant::now(), total: Duration::ZERO }
+        Self { now: 0, allowed: u32::MAX, since: Instant::now(), total: Duration::ZERO, all: Duration::ZERO }
     }
 }
 
-impl WaitTime {
-    /// One more waits from now on.
+impl WorkerTime {
+    /// One more does it from now on.
     pub fn begin(&mut self) {
         self.settle();
-        self.waiting += 1;
+        self.now += 1;
     }
 
-    /// One of them has waited long enough.
+    /// One of them has done it long enough.
     pub fn end(&mut self) {
         self.settle();
-        self.waiting -= 1;
+        self.now -= 1;
     }
 
-    /// Whether anybody waits.
+    /// Whether anybody does.
     pub fn is_any(&self) -> bool {
-        self.waiting > 0
+        self.now > 0
     }
 
     /// No more than `workers` count from now on.
@@ -44,19 +45,25 @@ impl WaitTime {
         self.allowed = workers.into();
     }
 
-    /// What all have waited so far.
+    /// What as many as are allowed have spent on it so far.
     pub fn total(&self) -> Duration {
-        self.until(Instant::now())
+        self.until(Instant::now()).0
+    }
+
+    /// What all have, those too that are superfluous.
+    pub fn of_all(&self) -> Duration {
+        self.until(Instant::now()).1
     }
 
     fn settle(&mut self) {
         let now = Instant::now();
-        self.total = self.until(now);
+        (self.total, self.all) = self.until(now);
         self.since = now;
     }
 
-    fn until(&self, now: Instant) -> Duration {
-        self.total + now.saturating_duration_since(self.since) * self.waiting.min(self.allowed)
+    fn until(&self, now: Instant) -> (Duration, Duration) {
+        let passed = now.saturating_duration_since(self.since);
+        (self.total + passed * self.now.min(self.allowed), self.all + passed * self.now)
     }
 }
 
@@ -75,7 +82,7 @@ mod tests {
     fn every_worker_that_waits_counts_but_no_more_than_are_allowed() {
         let clock = manual::stop();
         let second = Duration::from_secs(1);
-        let mut waits = WaitTime::default();
+        let mut waits = WorkerTime::default();
         clock.advance(second);
         assert_eq!(waits.total(), Duration::ZERO, "nobody waits");
         waits.begin();
@@ -86,6 +93,7 @@ mod tests {
         waits.allow(1);
         clock.advance(second);
         assert_eq!(waits.total(), 4 * second, "one is superfluous");
+        assert_eq!(waits.of_all(), 5 * second, "it waits all the same");
         waits.end();
         waits.end();
         clock.advance(second);

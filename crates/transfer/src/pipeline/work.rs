@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::manifest::{BLOCK, SEGMENT};
-use crate::pipeline::waits::WaitTime;
+use crate::pipeline::waits::WorkerTime;
 use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 
 /// Most bytes and files in a bundle.
@@ -176,7 +176,7 @@ impl<T> WorkQueue<T> {
 
     /// The next work; waits until there is some and it is the worker's `turn`, `None` once closed or
     /// when it shall leave. A turn that changes needs a [`nudge`](Self::nudge). Its wait counts as `idle` time.
-    pub fn take(&self, turn: impl Fn() -> Admission, idle: &Mutex<WaitTime>) -> Option<Work<T>> {
+    pub fn take(&self, turn: impl Fn() -> Admission, idle: &Mutex<WorkerTime>) -> Option<Work<T>> {
         let mut state = self.lock();
         loop {
             if state.closed {
@@ -206,7 +206,11 @@ impl<T> WorkQueue<T> {
         }
     }
 
-    fn wait<'s>(&self, state: MutexGuard<'s, State<T>>, idle: &Mutex<WaitTime>) -> MutexGuard<'s, State<T>> {
+    fn wait<'s>(
+        &self,
+        state: MutexGuard<'s, State<T>>,
+        idle: &Mutex<WorkerTime>,
+    ) -> MutexGuard<'s, State<T>> {
         idle.lock().expect("not poisoned").begin();
         let state = self.changed.wait(state).expect("not poisoned");
         idle.lock().expect("not poisoned").end();

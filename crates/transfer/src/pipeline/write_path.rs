@@ -485,6 +485,12 @@ impl<H: WriteHandler> WriteThreads<H> {
         self.handler.path().shortcut.resize(self.writers.size());
     }
 
+    /// How long writers wrote, summed over them, those too that were to write no more and finished what they had begun.
+    pub fn worked(&self) -> Duration {
+        let (_filling, taking) = self.handler.path().staging.waited_in_all();
+        self.writers.ran().saturating_sub(taking)
+    }
+
     /// Once stopped: waits until everything that was handed in has ended, and what is verified is recorded.
     pub fn join(&self) {
         self.writers.close();

@@ -10,6 +10,7 @@ use tidegate_control::{BitRate, Bounds, Concurrency, Environment, Host, Observat
 use crate::counters::Glimpse;
 use crate::error::{Error, Result};
 use crate::ledger::Ledger;
+use crate::pipeline::waits::share_waited;
 use crate::sys::clock::Instant;
 use crate::sys::processors;
 use crate::transfer::pace::Pace;
@@ -17,6 +18,10 @@ use crate::transfer::watch::{Judgement, Span, Watch};
 
 /// How often it is looked for the first bytes.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// Readers that have no block after so long are slow, if streams waited for more than this share of it.
+const READ: Duration = Duration::from_millis(100);
+const STARVED: f64 = 0.9;
 
 /// How uncertain the mean of a short epoch may be, as a share of it: a step on the way up is told by a
 /// factor of two to four.
@@ -147,7 +152,7 @@ impl<R: Running> Environment for Paced<R> {
             let first = self.setpoint.replace(setpoint).is_none();
             run.resize(setpoint);
             if first && self.short {
-                if wait_for_data(run, begun + self.pace.epoch)?.is_none() {
+                if wait_for_data(run, begun + self.pace.epoch, setpoint.network)?.is_none() {
                     return Ok(None);
                 }
                 begun = Instant::now();
@@ -225,15 +230,26 @@ pub(super) fn this_host() -> Host {
     Host { processors: Some(processors::count().unwrap_or(4)), ..Host::default() }
 }
 
-/// Waits for the first bytes, so that connecting is not measured, but not beyond `until`; `None` once everything
-/// has ended.
-fn wait_for_data<R: Running>(run: &mut R, until: Instant) -> Result<Option<()>> {
+/// Waits for the first bytes, so that connecting is not measured, but not beyond `until`, and not if the streams wait for
+/// slow readers: there is no need to connect yet. `None` once everything has ended.
+fn wait_for_data<R: Running>(run: &mut R, until: Instant, streams: u16) -> Result<Option<()>> {
+    let mut reading = None;
     loop {
         if run.pass(Instant::now() + LOOK)?.is_none() {
             return Ok(None);
         }
         let Some(now) = run.counters()? else { return run.pass(Instant::now()).map(|_| None) };
-        if run.moved(&now) > 0 || Instant::now() >= until {
+        let seen = run.glimpse();
+        let waited = seen.network.map_or(Duration::ZERO, |network| network.waited);
+        if reading.is_none() && seen.read.is_some_and(|read| read.moved > 0) {
+            reading = Some((Instant::now(), waited));
+        }
+        let starved = reading.is_some_and(|(since, before): (Instant, Duration)| {
+            let passed = since.elapsed();
+            passed >= READ
+                && share_waited(passed, (before, waited), streams).is_some_and(|share| share > STARVED)
+        });
+        if run.moved(&now) > 0 || starved || Instant::now() >= until {
             return Ok(Some(()));
         }
     }
@@ -356,6 +372,68 @@ mod tests {
         ledger.bytes_moved.fetch_add(600, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(most(&paced), 3);
         assert_eq!(paced.bounds().read.max, 7, "a reader is up to speed at once");
+    }
+
+    /// Reads from the first moment on and sends nothing, as streams wait or do not.
+    struct Reading {
+        began: Instant,
+        ledger: Arc<Ledger>,
+        starved: bool,
+    }
+
+    impl Running for Reading {
+        type Counters = Instant;
+
+        fn ledger(&self) -> &Arc<Ledger> {
+            &self.ledger
+        }
+
+        fn bounds(&self) -> PerStage<Bounds> {
+            PerStage::all(Bounds::new(1, 7))
+        }
+
+        fn resize(&mut self, _setpoint: Concurrency) {}
+
+        fn pass(&mut self, until: Instant) -> Result<Option<()>> {
+            thread::sleep(until.saturating_duration_since(Instant::now()));
+            Ok(Some(()))
+        }
+
+        fn counters(&mut self) -> Result<Option<Instant>> {
+            Ok(Some(Instant::now()))
+        }
+
+        fn glimpse(&self) -> Glimpse {
+            let passed = self.began.elapsed();
+            let read = StageGlimpse { moved: passed.as_micros() as u64, waited: Duration::ZERO };
+            let waited = if self.starved { 2 * passed } else { Duration::ZERO };
+            let network = StageGlimpse { moved: 0, waited };
+            PerStage { read: Some(read), network: Some(network), write: None }
+        }
+
+        fn moved(&self, _counters: &Instant) -> u64 {
+            0
+        }
+
+        fn observe(&self, concurrency: Concurrency, before: &Instant, _after: &Instant) -> Observation {
+            let at = before.saturating_duration_since(self.began);
+            Observation { at, concurrency, ..Observation::default() }
+        }
+    }
+
+    #[test]
+    fn slow_readers_are_measured_before_they_have_a_block() {
+        let _clock = manual::stop();
+        let begins = |starved| {
+            let reading = Reading { began: Instant::now(), ledger: Arc::default(), starved };
+            let mut paced = Paced::new(reading, Pace::new(Duration::from_secs(1)));
+            paced.short_epochs(true);
+            paced.step(PerStage::all(2)).expect("no error").expect("an epoch").at
+        };
+        let slow = begins(true);
+        assert!((READ..READ + Duration::from_millis(200)).contains(&slow), "{slow:?}");
+        let connecting = begins(false);
+        assert!(connecting >= Duration::from_secs(1), "streams that have a block connect: {connecting:?}");
     }
 
     #[test]

@@ -74,6 +74,8 @@ pub(crate) const SHARE_SINCE: u16 = 11;
 pub const FENCE_SINCE: u16 = 11;
 /// The version since which a sender can be told to yield to others.
 pub(crate) const YIELD_SINCE: u16 = 11;
+/// The version since which an end tells how long its workers worked.
+pub(crate) const WORKED_SINCE: u16 = 11;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -355,6 +357,12 @@ pub enum Message {
     /// Initiator and sender, ahead of its request and behind `Fenced`: files that other transfers of the run move, too, and
     /// what this one does of them; since version 11.
     Split(Split),
+
+    /// The other end, ahead of `Detail`: how long its workers worked, those included that were let go, in µs; since
+    /// version 11.
+    Worked(u64),
+    /// Third party, sender to initiator, ahead of `Stepped`: workers that were let go and still worked; since version 11.
+    Finishing(PerStage<f64>),
 }
 
 /// Encodes `message` with its length prefix.
@@ -490,6 +498,8 @@ mod tests {
         assert_eq!(encode(&Message::Permitted(1, Ok(7)))[4..], [53, 1, 0, 7]);
         assert_eq!(encode(&Message::Yield(true))[4..], [54, 1]);
         assert_eq!(encode(&Message::Split(Split::default()))[4..], [&[55][..], &[0; 17]].concat());
+        assert_eq!(encode(&Message::Worked(7))[4..], [56, 7]);
+        assert_eq!(encode(&Message::Finishing(PerStage::all(0.0)))[4..], [&[57][..], &[0; 24]].concat());
         assert_eq!(encode(&Verdict::WantRanges(vec![0..7]))[4..], [8, 1, 0, 7]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };

@@ -7,7 +7,7 @@ use tidegate_control::PerStage;
 
 use super::{Sender, SenderState};
 use crate::counters::{CounterDetail, Counters, Glimpse, StageGlimpse};
-use crate::pipeline::waits::WaitTime;
+use crate::pipeline::waits::WorkerTime;
 use crate::sys::processors::CpuTime;
 use crate::sys::sync::Mutex;
 
@@ -17,9 +17,11 @@ impl Sender {
         let shared = &self.shared;
         let (tcp, streams) = shared.data_streams.count();
         let (reading, sending) = shared.waited();
+        let worked = self.readers.ran().saturating_sub(shared.readers_waited_in_all());
         let detail = CounterDetail {
             filling_us: reading.as_micros() as u64,
             taking_us: sending.as_micros() as u64,
+            worked_us: Some(worked.as_micros() as u64),
             streams: Some(streams),
             ..CounterDetail::default()
         };
@@ -63,11 +65,17 @@ impl SenderState {
         self.streams_idle.lock().expect("not poisoned").allow(streams);
     }
 
+    /// How long readers had nothing to do, those too that may not run any more.
+    fn readers_waited_in_all(&self) -> Duration {
+        let idle = self.readers_idle.lock().expect("not poisoned").of_all();
+        self.staging.waited_in_all().0 + idle
+    }
+
     /// How long readers and streams could have worked and did not. While streams' workers read for themselves, they
     /// are readers that send nothing.
     fn waited(&self) -> (Duration, Duration) {
         let (filling, taking) = self.staging.waited();
-        let idle = |idle: &Mutex<WaitTime>| idle.lock().expect("not poisoned").total();
+        let idle = |idle: &Mutex<WorkerTime>| idle.lock().expect("not poisoned").total();
         // Zeros are made in place of being read: there is no stage that could do more of it.
         let in_place = if self.source.has_read_stage() { self.shortcut.in_place() } else { Duration::ZERO };
         let readers = (filling + idle(&self.readers_idle)).saturating_sub(in_place);
