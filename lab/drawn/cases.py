@@ -49,11 +49,14 @@ def case_of(drawn: Drawn, scenario: Scenario, title: str, seconds: float) -> Cas
 
 
 def part(choice: Choice, drawn: Drawn, which: str, begin_s: float, end_s: float) -> Part:
-    name, now = f"{drawn.scenario.name}-{which}", at(drawn.scenario, begin_s)
+    now = at(drawn.scenario, begin_s)
+    shrinks = oracle.shrinks(now)
+    name = f"{drawn.scenario.name}-{which}{'-long' if shrinks else ''}"
+    seconds = choice.seconds if shrinks else choice.sweep_s
     # The queue holds bytes, and is told as the time they take at the first rate.
     queue_s = drawn.queue_s * drawn.scenario.link.rate_bps / now.link.rate_bps
     title = f"as it is {which} the change, by fixed numbers"
-    case = case_of(replace(drawn, queue_s=queue_s), replace(now, name=name), title, choice.sweep_s)
+    case = case_of(replace(drawn, queue_s=queue_s), replace(now, name=name), title, seconds)
     found = oracle.tried(oracle.needed(now, drawn.file_bytes is not None))
     return Part(begin_s, end_s, case, tuple(map(oracle.rule, found)))
 

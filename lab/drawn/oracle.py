@@ -24,6 +24,12 @@ def stream_bps(now: Scenario) -> float:
     return min(now.network.worker_bps, now.mathis_bps, window)
 
 
+def shrinks(now: Scenario) -> bool:
+    """Whether random loss alone holds a stream back: it takes longer than a short run until what a slow start left of a
+    window is what that leaves."""
+    return now.mathis_bps < min(now.network.worker_bps, now.carries_bps)
+
+
 def needed(now: Scenario, files: bool) -> tuple[int, ...]:
     """Workers of each stage that fill the link, or as much of it as the slowest stage can: readers, streams and writers
     where there are files, streams alone without."""

@@ -128,7 +128,16 @@ class Chosen(unittest.TestCase):
             for part in link.parts:
                 swept = [cell for cell in cells if cell.case is part.swept]
                 self.assertEqual(names(swept), [rule.name for rule in part.tried])
-                self.assertEqual((part.swept.seconds, part.swept.scenario.timeline), (12.0, ()))
+                shrinks = oracle.shrinks(part.swept.scenario)
+                self.assertEqual((part.swept.seconds, part.swept.scenario.timeline), (30.0 if shrinks else 12.0, ()))
+                self.assertEqual(part.swept.name.endswith("-long"), shrinks)
+
+    def test_runs_are_long_where_random_loss_makes_windows_shrink(self) -> None:
+        parts = [part for link in cases.links(Choice(seed=7, links=60)) for part in link.parts]
+        lossy = [part.swept.scenario for part in parts if oracle.shrinks(part.swept.scenario)]
+        self.assertTrue(0 < len(lossy) < len(parts) / 2)
+        for now in lossy:
+            self.assertLess(oracle.stream_bps(now), min(now.network.worker_bps, now.carries_bps))
 
     def test_the_queue_keeps_its_bytes_when_the_rate_changes(self) -> None:
         for link in cases.links(Choice(seed=7, links=40)):
@@ -157,8 +166,11 @@ def timed(case: Case, mover: str, rates: list[float], streams: int, shard: str, 
 
 def sweep(link: cases.Link, early: float, late: float, shard: str = PIECE, repeat: int = 0) -> list[Record]:
     """The first number tried is as good as all others but for a percent."""
-    return [timed(part.swept, rule.name, [bps / 2] * 6 + [bps * (0.99 if i == 0 else 1.0)] * 6,
-                  oracle.workers(rule.name), shard, repeat)
+    def rates(part: cases.Part, bps: float, i: int) -> list[float]:
+        half = int(part.swept.seconds / 2)
+        return [bps / 2] * half + [bps * (0.99 if i == 0 else 1.0)] * half
+
+    return [timed(part.swept, rule.name, rates(part, bps, i), oracle.workers(rule.name), shard, repeat)
             for part, bps in zip(link.parts, (early, late)) for i, rule in enumerate(part.tried)]
 
 

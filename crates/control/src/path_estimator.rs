@@ -36,7 +36,7 @@ const WAITED_ERROR: f64 = 0.1;
 /// Variance a second of ln of a worker's rate: it drifts by a tenth in 100 s.
 const DRIFT: f64 = 1e-4;
 /// Probability a second that a stage has changed unseen.
-const HAZARD: f64 = 0.02;
+const HAZARD: f64 = 0.03;
 /// Probability that a stage has changed in an epoch, and the standard deviation of ln of what it then does.
 const CHANGE: f64 = 0.01;
 const CHANGED: f64 = 0.7;

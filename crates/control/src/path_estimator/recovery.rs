@@ -33,7 +33,8 @@ const ACKNOWLEDGED: f64 = 2.0;
 const DELAYED: f64 = 0.04;
 /// Share of what was moved before: who moves as much has recovered.
 const RECOVERED: f64 = 0.98;
-/// Who moves more than in the epoch before, by this share or what the measurement is off, is still on the way up.
+/// Who moves more than in the epoch before, by this share or what the measurement is off, is still on the way up, and who
+/// moves less is on none.
 const RISES: f64 = 0.02;
 
 /// What the streams are recovering from, if anything.
@@ -41,8 +42,10 @@ const RISES: f64 = 0.02;
 pub struct Recovery {
     /// The shortest round trip so far.
     round_trip: Option<Duration>,
-    /// Streams and what they moved, in bit/s, in the epoch before; whether it lost packets.
+    /// Streams, those of the kernel's, which may have been let go, and what they moved, in bit/s, in the epoch before; whether
+    /// it lost packets.
     streams: f64,
+    open: f64,
     rate: f64,
     lost: bool,
     /// Whether but one epoch was seen, in which windows were on their way up.
@@ -52,9 +55,8 @@ pub struct Recovery {
     /// Whether streams may still be on their way to fill the path: they never waited, no queue stands, and it is not long
     /// since they were others or lost packets.
     fills: bool,
-    /// When that was, and since when they are these.
+    /// When that was.
     changed: Duration,
-    these: Duration,
     /// Whether the path has room: nothing was lost or queued, though windows have had the time to fill it.
     spare: bool,
     /// Whether it is full: packets were lost in a queue that stands.
@@ -127,9 +129,11 @@ impl Recovery {
         let began = seen.at.saturating_sub(seen.interval);
         let goal = rate.max(self.rate);
         let error = seen.standard_error.network.max(RISES);
-        let rises = streams == self.streams && rate > (1.0 + error) * self.rate;
+        let same = streams == self.streams;
+        let rises = same && rate > (1.0 + error) * self.rate;
+        let falls = same && self.open <= streams && rate < (1.0 - error) * self.rate;
         for regrowth in [&mut self.under_way, &mut self.behind] {
-            *regrowth = regrowth.filter(|it| it.goes_on(seen.at, rate, rises));
+            *regrowth = regrowth.filter(|it| !falls && it.goes_on(seen.at, rate, rises));
         }
         // A path that loses packets all the time is as quick as it will be.
         let hurt = lost && !self.lost && self.streams > 0.0;
@@ -147,25 +151,23 @@ impl Recovery {
             self.behind = regrowth.filter(|it| it.goes_on(seen.at, rate, rises));
         }
         self.starts = self.streams == 0.0;
-        if streams != self.streams {
-            self.these = began;
-        }
         if lost || streams != self.streams {
             self.changed = began;
         }
-        (self.streams, self.rate, self.lost) = (streams, rate, lost);
+        (self.streams, self.open, self.rate, self.lost) = (streams, f64::from(kernel.count), rate, lost);
         let least = self.round_trip.map_or(0.0, |least| least.as_secs_f64());
         self.queued = seen.rtt.map_or(0.0, |now| (1.0 - least / now.as_secs_f64().max(least)).max(0.0));
         let works = seen.waited.network.is_none_or(|waited| waited < STARVED);
         // An acknowledgement waits for a second segment, which is no queue.
         let spacing = (ACKNOWLEDGED * SEGMENT_BITS * streams / rate.max(1.0)).min(DELAYED);
         let queue = seen.rtt.map_or(f64::INFINITY, |now| now.as_secs_f64() - least - spacing);
-        let growth = self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
-        let regrown = seen.loss.is_some_and(|loss| loss <= 0.0) && seen.at > self.changed + growth;
+        let refilled = self.changed + self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
+        let regrown = seen.loss.is_some_and(|loss| loss <= 0.0) && seen.at > refilled;
         self.capped = works && regrown && self.under_way.is_none();
-        // Where they are paced, acknowledgements are late without a queue; but then they are all alike, whatever is lost.
+        // Where they are paced, acknowledgements are late without a queue; but then they are all alike and on no way up,
+        // whatever is lost.
         let alike = works && kernel.count > 1 && kernel.spread < ALIKE && kernel.receiver_limited < HELD;
-        let alike = alike && seen.at > self.these + growth;
+        let alike = alike && same && !rises;
         if alike {
             (self.under_way, self.behind, self.capped) = (None, None, true);
         }
@@ -309,6 +311,36 @@ mod tests {
         assert!(!spare(8, 0.1, 0.0, 0.0), "those that share a queue");
         assert!(!spare(8, 0.005, 0.5, 0.0), "windows of the receiver's fill a queue too");
         assert!(!spare(1, 0.0, 0.0, 0.0), "one is always like itself");
+    }
+
+    #[test]
+    fn who_moves_less_each_time_does_not_recover() {
+        let path = |at, streams, count, mbps| {
+            let seen = second(at, streams, mbps, (120, 183));
+            let told = seen.streams.map(|it| Streams { count, spread: 0.4, ..it });
+            Observation { loss: Some(5e-4), streams: told, ..seen }
+        };
+        // Those that were let go still have blocks to send.
+        let mut recovery = after(&[path(1, 32, 32, 425), path(2, 14, 32, 399), path(3, 14, 14, 283)]);
+        assert!(recovery.is_under_way());
+        recovery.watch(&path(4, 14, 14, 230));
+        assert!(!recovery.grows());
+    }
+
+    #[test]
+    fn paced_streams_do_not_recover() {
+        // 25 Mbit/s in 125 ms: without one of three, two would need seconds to fill the gap.
+        let path = |at, streams, mbps, spread| {
+            let seen = second(at, streams, mbps, (125, 147));
+            let told = seen.streams.map(|it| Streams { count: streams, spread, ..it });
+            Observation { streams: told, ..seen }
+        };
+        let taken = [path(1, 3, 25, 0.1), path(2, 3, 25, 0.1), path(3, 2, 18, 0.5)];
+        assert!(after(&taken).is_under_way());
+        let then = |mbps, spread| after(&[taken.to_vec(), vec![path(4, 2, mbps, spread)]].concat());
+        assert!(!then(18, 0.001).is_under_way() && then(18, 0.001).is_spare(), "both move what they may");
+        assert!(then(18, 0.1).is_under_way() && !then(18, 0.1).is_spare(), "they differ");
+        assert!(then(20, 0.001).is_under_way() && !then(20, 0.001).is_spare(), "they are on their way up");
     }
 
     #[test]

@@ -14,7 +14,7 @@
 /// The largest N that is told from endless.
 const MAX_KNEE: f64 = 400.0;
 /// Factor between two N of the grid.
-const KNEE_STEP: f64 = 1.15;
+const KNEE_STEP: f64 = 1.08;
 /// The m of the grid, and its prior weights.
 const OTHERS: [(f64, f64); 9] = [
     (0.0, 8.0),
