@@ -198,7 +198,8 @@ impl LiveTransfer {
             let worked = Duration::from_micros(after.saturating_sub(before));
             let mean = worked.as_secs_f64() / interval.as_secs_f64();
             let allowed = f64::from(workers[stage]) * (1.0 - waited[stage]?);
-            (mean.is_finite() && mean > allowed).then_some(mean - allowed)
+            // No stage has more workers, whatever the other end says.
+            (mean.is_finite() && mean > allowed).then(|| (mean - allowed).min(u16::MAX.into()))
         };
         PerStage {
             read: beyond(Stage::Read, &before.sender, &after.sender, sending).unwrap_or(0.0),

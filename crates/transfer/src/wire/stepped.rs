@@ -90,7 +90,7 @@ pub fn join(stepped: &Stepped, detail: Option<StepDetail>) -> Observation {
         throughput: stepped.throughput,
         standard_error: standard_error.map(amount),
         waited: waited.map(|waited| waited.filter(|&waited| share(waited))),
-        finishing: finishing.map(amount),
+        finishing: finishing.map(|workers| amount(workers).min(u16::MAX.into())),
         staging_free: stepped.staging_free,
         staging_capacity: stepped.staging_capacity,
         loss: stepped.loss,
@@ -110,13 +110,13 @@ mod tests {
         let detail = StepDetail {
             standard_error: PerStage::new(0.1, f64::NAN, -1.0),
             waited: PerStage::new(Some(0.3), Some(1.5), Some(f64::NAN)),
-            finishing: PerStage::new(2.5, f64::INFINITY, -1.0),
+            finishing: PerStage::new(2.5, f64::INFINITY, 1e300),
             streams: Some(Streams { busy: 7.0, ..Streams::default() }),
         };
         let seen = join(&Stepped::default(), Some(detail));
         assert_eq!(seen.standard_error, PerStage::new(0.1, 0.0, 0.0));
         assert_eq!(seen.waited, PerStage::new(Some(0.3), None, None));
-        assert_eq!(seen.finishing, PerStage::new(2.5, 0.0, 0.0));
+        assert_eq!(seen.finishing, PerStage::new(2.5, 0.0, 65_535.0));
         assert_eq!(seen.streams, None);
         assert_eq!(join(&Stepped::default(), None), Observation::default());
     }
