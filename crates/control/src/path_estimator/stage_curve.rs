@@ -483,7 +483,7 @@ mod tests {
             }
             for n in [2.0, 4.0, 8.0, 16.0, 32.0, 64.0] {
                 let error = expects(&curve, n) / link(n) - 1.0;
-                assert!(error.abs() < 0.13, "{factor} before look {at}, {n} workers: off by {error}");
+                assert!(error.abs() < 0.14, "{factor} before look {at}, {n} workers: off by {error}");
             }
         }
     }
