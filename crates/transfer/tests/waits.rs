@@ -135,3 +135,47 @@ fn holes_that_are_read_in_portions_stay_holes() {
     let _ = seen(&from, &to, &mut f, (Stage::Read, BitRate(1_600_000)));
     assert!(std::fs::read(f.root.join("in/source/file")).expect("there") == content);
 }
+
+#[test]
+fn workers_that_are_let_go_show_until_they_have_finished_on_every_route() {
+    let mut f = Fixture::new();
+    let source = f.source(&[("file", 1_600_000)]);
+    let to = f.dir("back");
+    let legs = [
+        (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/")),
+        (f.remote(&["in/source"]), To::Local(to.as_os_str().as_bytes().to_vec())),
+        (f.remote(&["in/source"]), f.to_endpoint("third/")),
+    ];
+    // The first leg makes what the others read.
+    for (leg, (from, to)) in legs.iter().enumerate() {
+        for slow in [Stage::Read, Stage::Write] {
+            // A block takes 0.3 s, and an epoch 0.1.
+            let rate = Some(BitRate(3_500_000));
+            f.terms.limits = match slow {
+                Stage::Read => Limits { read: rate, ..Limits::default() },
+                _ => Limits { write: rate, ..Limits::default() },
+            };
+            let mut setup = f.setup();
+            setup.pace = Pace::new(Duration::from_millis(100));
+            let to = match (slow, to) {
+                (Stage::Read, To::Endpoint(_)) => f.to_endpoint(&format!("read-{leg}/")),
+                (Stage::Read, _) => To::Local(f.dir("read-back").as_os_str().as_bytes().to_vec()),
+                _ => to.clone(),
+            };
+            let mut transfer = begin(from, &to, &setup).expect("begun");
+            let (mut all, mut one) = (Vec::new(), Vec::new());
+            for few in [false, true].into_iter().cycle() {
+                let n = if few { 1 } else { 4 };
+                let Some(seen) = transfer.step(PerStage::all(n)).expect("goes on") else { break };
+                let finishing = seen.finishing[slow];
+                assert!((0.0..=f64::from(u16::MAX)).contains(&finishing), "{seen:?}");
+                if few { one.push(finishing) } else { all.push(finishing) }
+            }
+            println!("leg {leg}, {slow}: four {all:?}, one of them {one:?}");
+            let most = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
+            assert!(most(&one) > 0.5, "leg {leg}, {slow}: three others had a block");
+            let still = all.iter().filter(|&&finishing| finishing > 0.5).count();
+            assert!(2 * still <= all.len(), "leg {leg}, {slow}: all may work");
+        }
+    }
+}
