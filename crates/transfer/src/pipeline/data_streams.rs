@@ -99,8 +99,11 @@ struct Flight<F> {
     useful: Arc<AtomicBool>,
     /// Since when it is waited for a confirmation.
     since: Instant,
-    /// Bytes that were acknowledged when it was counted last.
+    /// Bytes that were acknowledged when it was counted last, and those between the last two counts.
     counted: u64,
+    moved: u64,
+    /// Whose it is.
+    worker: u16,
 }
 
 /// One stream in the hands of one worker.
@@ -137,9 +140,9 @@ impl<F> DataStreams<F> {
         }
     }
 
-    /// A stream for a worker: dialled now, or the next one to arrive. `None` once closed, or if none
+    /// A stream for `worker`: dialled now, or the next one to arrive. `None` once closed, or if none
     /// arrived for a while.
-    pub fn open(&self) -> Result<Option<DataStream>> {
+    pub fn open(&self, worker: u16) -> Result<Option<DataStream>> {
         let (index, channel) = match &self.supply {
             Supply::Dial(dialer) => dialer.dial()?,
             Supply::Await(queue, changed) => {
@@ -166,6 +169,8 @@ impl<F> DataStreams<F> {
             useful: Arc::clone(&useful),
             since: Instant::now(),
             counted: 0,
+            moved: 0,
+            worker,
         };
         let mut flights = self.flights.lock().expect("not poisoned");
         if flights.closed {
@@ -338,6 +343,7 @@ impl<F> DataStreams<F> {
             rtts = (rtts.0 + info.rtt, rtts.1 + 1);
             let acknowledged = info.acknowledged.unwrap_or_default();
             let moved = acknowledged.saturating_sub(std::mem::replace(&mut flight.counted, acknowledged));
+            flight.moved = moved;
             // One whose worker is parked says nothing of the path.
             if moved > 0 || !flight.unconfirmed.is_empty() {
                 streams.add(&info, moved);
@@ -345,6 +351,17 @@ impl<F> DataStreams<F> {
         }
         sum.rtt = if rtts.1 > 0 { rtts.0 / rtts.1 } else { Duration::ZERO };
         (sum, streams.counters(&sum))
+    }
+}
+
+impl<F> DataStreams<F> {
+    /// Workers by what their streams moved between the last two counts, the most first.
+    pub fn by_rate(&self) -> Vec<u16> {
+        let flights = self.flights.lock().expect("not poisoned");
+        let mut moved: Vec<(u64, u16)> =
+            flights.live.values().map(|flight| (flight.moved, flight.worker)).collect();
+        moved.sort_unstable_by_key(|&(moved, worker)| (std::cmp::Reverse(moved), worker));
+        moved.into_iter().map(|(_, worker)| worker).collect()
     }
 }
 
@@ -385,6 +402,7 @@ mod tests {
     use super::*;
     use crate::pipeline::staging::Staging;
     use crate::sys::clock::manual;
+    use std::io::{Read, Write};
     use std::net::TcpListener;
     use tidegate_control::ByteCount;
 
@@ -395,7 +413,7 @@ mod tests {
         let (_peer, _) = listener.accept().expect("connected");
         stream.set_nonblocking(true).expect("a socket");
         data_streams.arrived(index, Channel::Clear(stream), 1);
-        let mut data_stream = data_streams.open().expect("arrived").expect("open");
+        let mut data_stream = data_streams.open(0).expect("arrived").expect("open");
         if shorten {
             data_streams.shorten_queues();
         }
@@ -405,6 +423,37 @@ mod tests {
             taken += n;
         }
         taken
+    }
+
+    #[test]
+    fn workers_are_told_by_what_their_streams_moved_since_the_last_count() {
+        let data_streams = DataStreams::<()>::new(None);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let (mut ends, mut open) = (Vec::new(), Vec::new());
+        for worker in 0..3 {
+            let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
+            ends.push(listener.accept().expect("connected").0);
+            data_streams.arrived(u32::from(worker) + 10, Channel::Clear(stream), 1);
+            open.push(data_streams.open(worker).expect("arrived").expect("open"));
+        }
+        let moves = |worker: usize, bytes: usize| {
+            let (mut to, mut from) = (open[worker].channel.socket(), &ends[worker]);
+            to.write_all(&vec![0; bytes]).expect("room");
+            from.read_exact(&mut vec![0; bytes]).expect("there");
+            // What was read may not have been acknowledged yet.
+            let acknowledged = || tcp::info(to).and_then(|info| info.acknowledged).unwrap_or_default();
+            let end = Instant::now() + Duration::from_secs(10);
+            while acknowledged() < bytes as u64 && Instant::now() < end {
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        moves(0, 5000);
+        moves(2, 1000);
+        data_streams.count();
+        assert_eq!(data_streams.by_rate(), [0, 2, 1]);
+        moves(1, 100);
+        data_streams.count();
+        assert_eq!(data_streams.by_rate(), [1, 0, 2], "what was before counts no more");
     }
 
     #[test]
@@ -446,7 +495,7 @@ mod tests {
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
         let data_streams = DataStreams::new(None);
         data_streams.arrived(3, Channel::Clear(stream), 1);
-        let mut data_stream = data_streams.open().expect("arrived").expect("open");
+        let mut data_stream = data_streams.open(0).expect("arrived").expect("open");
         clock.advance(10 * patience);
         assert!(data_streams.overdue(patience).is_empty(), "nothing was sent");
         let staging = Staging::new(ByteCount::mib(1), 1);

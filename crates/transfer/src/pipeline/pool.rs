@@ -10,9 +10,10 @@ use crate::quota::{Held, Quota};
 use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::sys::thread::{self, JoinHandle};
 
-/// Lets the first `n` of a pool's workers run.
-#[derive(Debug, Default)]
+/// Lets `n` of a pool's workers run, by their ranks.
+#[derive(Debug)]
 pub struct Gate {
+    ranks: Box<[AtomicU16]>,
     allowed: AtomicU16,
     closed: AtomicBool,
     /// Workers that are not parked.
@@ -21,9 +22,31 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// One for at most `most` workers, of which none may run.
+    fn new(most: u16) -> Self {
+        let ranks = (0..most).map(AtomicU16::new).collect();
+        Self {
+            ranks,
+            allowed: AtomicU16::new(0),
+            closed: AtomicBool::new(false),
+            running: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Ranks the first `started` workers: those of `best` in that order, and then the others in the order they have.
+    fn rank(&self, best: &[u16], started: usize) {
+        let mut order: Vec<u16> = (0..started as u16).collect();
+        let place = |index: u16| best.iter().position(|&good| good == index).unwrap_or(best.len());
+        order.sort_by_key(|&index| (place(index), self.ranks[usize::from(index)].load(Relaxed)));
+        for (rank, index) in order.into_iter().enumerate() {
+            self.ranks[usize::from(index)].store(rank as u16, Relaxed);
+        }
+    }
+
     /// Whether worker `index` may run right now.
     pub fn is_open(&self, index: u16) -> bool {
-        index < self.allowed.load(Relaxed)
+        self.ranks[usize::from(index)].load(Relaxed) < self.allowed.load(Relaxed)
     }
 
     /// Parks worker `index` until it may run; `false` once the pool is closed.
@@ -93,14 +116,31 @@ impl Pool {
         quota: Arc<Quota>,
         work: impl Fn(u16, &Gate) + Send + Sync + 'static,
     ) -> Self {
-        Self { name, gate: Arc::default(), work: Arc::new(work), threads: Mutex::default(), most, quota }
+        Self {
+            name,
+            gate: Arc::new(Gate::new(most)),
+            work: Arc::new(work),
+            threads: Mutex::default(),
+            most,
+            quota,
+        }
     }
 
     /// Lets `n` workers run.
     pub fn resize(&self, n: u16) {
+        self.resize_to_best(n, &[]);
+    }
+
+    /// As [`resize`](Self::resize), but those of `best` are the last to be let go, the first of them the very last.
+    pub fn resize_to_best(&self, n: u16, best: &[u16]) {
         let n = n.min(self.most);
         let mut threads = self.threads.lock().expect("not poisoned");
-        self.gate.change(|| self.gate.allowed.store(n, Relaxed));
+        self.gate.change(|| {
+            if !best.is_empty() {
+                self.gate.rank(best, threads.len());
+            }
+            self.gate.allowed.store(n, Relaxed);
+        });
         while threads.len() < usize::from(n) && !self.gate.closed.load(Relaxed) {
             let index = threads.len() as u16;
             let held = if index == 0 { None } else { self.quota.take(1) };
@@ -228,6 +268,36 @@ mod tests {
         assert!(eventually(|| rested.load(Relaxed) == 1));
         thread::sleep(Duration::from_millis(60));
         assert_eq!(rested.load(Relaxed), 1, "once");
+        pool.close();
+        pool.join();
+    }
+
+    #[test]
+    fn the_best_are_the_last_to_be_let_go() {
+        let running = Arc::new(Mutex::new(std::collections::BTreeSet::new()));
+        let pool = {
+            let running = Arc::clone(&running);
+            Pool::new("test", 6, move |index, gate| {
+                while gate.pass(index) {
+                    running.lock().expect("not poisoned").insert(index);
+                    while gate.is_open(index) && !gate.closed.load(Relaxed) {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                    running.lock().expect("not poisoned").remove(&index);
+                }
+            })
+        };
+        let run = |these: &[u16]| eventually(|| running.lock().expect("not poisoned").iter().eq(these));
+        pool.resize(4);
+        assert!(run(&[0, 1, 2, 3]));
+        pool.resize_to_best(2, &[3, 1, 0, 2]);
+        assert!(run(&[1, 3]), "{running:?}");
+        pool.resize_to_best(1, &[7, 3]);
+        assert!(run(&[3]), "one that there is not is none: {running:?}");
+        pool.resize(6);
+        assert!(run(&[0, 1, 2, 3, 4, 5]), "those that come anew rank behind: {running:?}");
+        pool.resize(3);
+        assert!(run(&[0, 1, 3]), "what was good before stays: {running:?}");
         pool.close();
         pool.join();
     }

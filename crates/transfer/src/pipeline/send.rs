@@ -246,7 +246,10 @@ impl Sender {
         self.shared.allow(readers, setpoint.network);
         self.shared.settle();
         self.readers.resize(readers);
-        self.streams.resize(setpoint.network);
+        // Who moves most stays: the others would need long to fill its gap.
+        let fewer = setpoint.network < self.streams.size();
+        let best = if fewer { self.shared.data_streams.by_rate() } else { Vec::new() };
+        self.streams.resize_to_best(setpoint.network, &best);
     }
 
     /// Lets all streams yield to whatever else is on the path, or no more.

@@ -16,14 +16,18 @@ use crate::sys::thread;
 use crate::throttle::{Throttle, in_portions};
 
 /// A worker's stream, if it has one.
-#[derive(Default)]
 struct StreamSlot {
+    worker: u16,
     data_stream: Option<DataStream>,
     /// Streams since the last one that carried anything: the receiver has no room for them.
     in_vain: u32,
 }
 
 impl StreamSlot {
+    const fn new(worker: u16) -> Self {
+        Self { worker, data_stream: None, in_vain: 0 }
+    }
+
     /// The stream is gone.
     fn lose(&mut self) {
         if let Some(data_stream) = self.data_stream.take() {
@@ -112,7 +116,7 @@ impl SenderState {
     /// What one stream's worker does until the transfer ends.
     pub(super) fn stream(&self, index: u16, gate: &Gate) {
         let throttle = Throttle::new(self.terms.limits.network);
-        let mut slot = StreamSlot::default();
+        let mut slot = StreamSlot::new(index);
         let mut reader = ReaderState::new(self);
         // Blocks that the read pool has left come first.
         let direct = || self.direct.load(Relaxed);
@@ -152,7 +156,7 @@ impl SenderState {
     /// pipelining do (LDM, table II).
     pub(super) fn stream_claims(&self, index: u16, gate: &Gate) {
         let throttle = Throttle::new(self.terms.limits.network);
-        let (mut slot, mut reader) = (StreamSlot::default(), ReaderState::new(self));
+        let (mut slot, mut reader) = (StreamSlot::new(index), ReaderState::new(self));
         while gate.pass(index) {
             let Some(work) = self.work.take(|| Admission::Take, &self.streams_idle) else { break };
             let (slot, throttle) = (&mut slot, throttle.as_ref());
@@ -231,7 +235,8 @@ impl SenderState {
     /// The worker's stream, opened if it has none; `None` if there is none yet or no more.
     fn data_stream<'l>(&self, slot: &'l mut StreamSlot) -> Option<&'l mut DataStream> {
         if slot.data_stream.is_none() {
-            let opened = open_patiently(|| self.data_streams.open(), || self.stopped.load(Relaxed));
+            let worker = slot.worker;
+            let opened = open_patiently(|| self.data_streams.open(worker), || self.stopped.load(Relaxed));
             slot.data_stream = opened.unwrap_or_else(|error| {
                 self.fail(error);
                 None
