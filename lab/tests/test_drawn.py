@@ -136,8 +136,8 @@ class Chosen(unittest.TestCase):
         parts = [part for link in cases.links(Choice(seed=7, links=60)) for part in link.parts]
         lossy = [part.swept.scenario for part in parts if oracle.shrinks(part.swept.scenario)]
         self.assertTrue(0 < len(lossy) < len(parts) / 2)
-        for now in lossy:
-            self.assertLess(oracle.stream_bps(now), min(now.network.worker_bps, now.carries_bps))
+        for each in lossy:
+            self.assertLess(oracle.stream_bps(each), min(each.network.worker_bps, each.carries_bps))
 
     def test_the_queue_keeps_its_bytes_when_the_rate_changes(self) -> None:
         for link in cases.links(Choice(seed=7, links=40)):

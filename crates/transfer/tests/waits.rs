@@ -4,6 +4,7 @@ mod common;
 
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use common::Fixture;
@@ -43,6 +44,16 @@ fn seen(from: &From, to: &To, f: &mut Fixture, (slow, rate): (Stage, BitRate)) -
     seen[1.min(end)..end].to_vec()
 }
 
+/// To an endpoint, from it, and between two; the first leg makes what the others read.
+fn legs(f: &Fixture, source: &PathBuf) -> [(From, To); 3] {
+    let to = f.dir("back");
+    [
+        (f.local(std::slice::from_ref(source)), f.to_endpoint("in/")),
+        (f.remote(&["in/source"]), To::Local(to.as_os_str().as_bytes().to_vec())),
+        (f.remote(&["in/source"]), f.to_endpoint("third/")),
+    ]
+}
+
 fn mean(seen: &[Observation], stage: Stage) -> f64 {
     let waited: Vec<f64> = seen.iter().map(|epoch| epoch.waited[stage].expect("both ends tell")).collect();
     assert!(waited.len() >= 2, "too short to say anything: {} epochs", waited.len());
@@ -75,13 +86,7 @@ fn told_of_streams(seen: &[Observation]) {
 fn behind_slow_readers_the_others_wait_on_every_route() {
     let mut f = Fixture::new();
     let source = f.source(&[("file", 16_000_000)]);
-    let to = f.dir("back");
-    let legs = [
-        (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/")),
-        (f.remote(&["in/source"]), To::Local(to.as_os_str().as_bytes().to_vec())),
-        (f.remote(&["in/source"]), f.to_endpoint("third/")),
-    ];
-    for (leg, (from, to)) in legs.iter().enumerate() {
+    for (leg, (from, to)) in legs(&f, &source).iter().enumerate() {
         println!("leg {leg}");
         let seen = seen(from, to, &mut f, (Stage::Read, RATE));
         told_of_streams(&seen);
@@ -140,14 +145,7 @@ fn holes_that_are_read_in_portions_stay_holes() {
 fn workers_that_are_let_go_show_until_they_have_finished_on_every_route() {
     let mut f = Fixture::new();
     let source = f.source(&[("file", 1_600_000)]);
-    let to = f.dir("back");
-    let legs = [
-        (f.local(std::slice::from_ref(&source)), f.to_endpoint("in/")),
-        (f.remote(&["in/source"]), To::Local(to.as_os_str().as_bytes().to_vec())),
-        (f.remote(&["in/source"]), f.to_endpoint("third/")),
-    ];
-    // The first leg makes what the others read.
-    for (leg, (from, to)) in legs.iter().enumerate() {
+    for (leg, (from, to)) in legs(&f, &source).iter().enumerate() {
         for slow in [Stage::Read, Stage::Write] {
             // A block takes 0.3 s, and an epoch 0.1.
             let rate = Some(BitRate(3_500_000));

@@ -487,8 +487,7 @@ impl<H: WriteHandler> WriteThreads<H> {
 
     /// How long writers wrote, summed over them, those too that were to write no more and finished what they had begun.
     pub fn worked(&self) -> Duration {
-        let (_filling, taking) = self.handler.path().staging.waited_in_all();
-        self.writers.ran().saturating_sub(taking)
+        self.writers.ran().saturating_sub(self.handler.path().staging.waited_in_all().1)
     }
 
     /// Once stopped: waits until everything that was handed in has ended, and what is verified is recorded.
