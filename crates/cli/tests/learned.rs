@@ -72,7 +72,7 @@ fn seen(epoch: &Epoch) -> Observation {
         throughput: epoch.throughput_bps,
         standard_error: epoch.standard_error,
         waited: epoch.waited,
-        finishing: epoch.finishing,
+        draining: epoch.draining,
         staging_free: epoch.staging_free_bytes,
         staging_capacity: epoch.staging_capacity_bytes,
         loss: epoch.loss,

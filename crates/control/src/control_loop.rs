@@ -30,7 +30,7 @@ pub struct Epoch {
     pub waited: PerStage<Option<f64>>,
     /// Workers that were let go and finished what they had begun, in the mean over the interval.
     #[serde(default, skip_serializing_if = "is_none_at_all")]
-    pub finishing: PerStage<f64>,
+    pub draining: PerStage<f64>,
     /// Free staging at each end, in bytes.
     pub staging_free_bytes: Ends<ByteCount>,
     /// Size of the staging at each end, in bytes; 0 in logs written before this was told.
@@ -119,7 +119,7 @@ impl Epoch {
             throughput_bps: seen.throughput,
             standard_error: seen.standard_error.map(rounded),
             waited: seen.waited.map(|waited| waited.map(rounded)),
-            finishing: seen.finishing.map(rounded),
+            draining: seen.draining.map(rounded),
             staging_free_bytes: seen.staging_free,
             staging_capacity_bytes: seen.staging_capacity,
             remaining_bytes: seen.remaining.map(|remaining| remaining.bytes),

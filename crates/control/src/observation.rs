@@ -89,7 +89,7 @@ pub struct Observation {
     /// Workers beyond those allowed that finished what they had begun before they were let go, in the mean over the
     /// interval; 0 where nobody knows. Of streams the kernel tells it.
     #[serde(default)]
-    pub finishing: PerStage<f64>,
+    pub draining: PerStage<f64>,
     /// Free staging at each end at the end of the interval.
     pub staging_free: Ends<ByteCount>,
     /// Size of the staging at each end; a full one holds up the stage before it, an empty one the stage after it.

@@ -184,7 +184,7 @@ impl PathEstimator {
 fn at_work(seen: &Observation, stage: Stage, busy: f64) -> (f64, f64) {
     let allowed = f64::from(seen.concurrency[stage].max(1));
     let Some(kernel) = seen.streams.filter(|_| stage == Stage::Network) else {
-        let worked = allowed * busy + seen.finishing[stage];
+        let worked = allowed * busy + seen.draining[stage];
         let n = worked.max(allowed);
         return (n, worked / n);
     };
@@ -346,12 +346,12 @@ mod tests {
     #[test]
     fn workers_that_are_let_go_count_until_they_have_finished() {
         // One may work and waits for half of the time; seven others finish their blocks meanwhile.
-        let believed = |finishing| {
+        let believed = |draining| {
             let mut path = PathEstimator::default();
             let waited = PerStage::all(Some(0.5));
             let concurrency = PerStage::all(1);
-            let finishing = PerStage::all(finishing);
-            path.learn(&Observation { concurrency, waited, finishing, ..second(75.0, 0.03) }, WIDE);
+            let draining = PerStage::all(draining);
+            path.learn(&Observation { concurrency, waited, draining, ..second(75.0, 0.03) }, WIDE);
             path.curve(Stage::Write).expected(1.0, f64::INFINITY)
         };
         assert!((9.5..20.0).contains(&believed(7.0)), "seven and a half did it: {}", believed(7.0));

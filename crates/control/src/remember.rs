@@ -83,7 +83,7 @@ fn look(epochs: &[&Epoch], stage: Stage, n: u16) -> Option<Look> {
         let waited = epoch.waited[stage].unwrap_or(0.0);
         if waited <= most && epoch.throughput_bps[stage].0 > 0 {
             // Those that were let go moved their part of it.
-            let worked = 1.0 - waited + epoch.finishing[stage] / f64::from(n.max(1));
+            let worked = 1.0 - waited + epoch.draining[stage] / f64::from(n.max(1));
             let (able, own) = (epoch.throughput_bps[stage].0 as f64 / worked, epoch.interval_ms as f64);
             time += own;
             sum += own * able;

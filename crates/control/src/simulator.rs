@@ -433,7 +433,7 @@ impl Environment for Simulator {
             throughput,
             standard_error: PerStage::all(noise),
             waited,
-            finishing: PerStage::all(0.0),
+            draining: PerStage::all(0.0),
             staging_free,
             staging_capacity,
             loss: Some(moved.lost_seconds / interval),

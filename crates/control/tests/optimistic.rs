@@ -110,7 +110,7 @@ fn observation(rng: &mut Rng, at: u64, concurrency: Concurrency) -> Observation 
         throughput: PerStage::from_fn(|_| BitRate::from_bps(rate(rng))),
         standard_error: PerStage::from_fn(|_| rng.log_uniform(1e-4, 1.0)),
         waited: PerStage::from_fn(|_| told(rng).then(|| rng.unit())),
-        finishing: PerStage::from_fn(|_| if told(rng) { 0.0 } else { rng.log_uniform(1e-3, 1e3) }),
+        draining: PerStage::from_fn(|_| if told(rng) { 0.0 } else { rng.log_uniform(1e-3, 1e3) }),
         staging_free: Ends { sender: ByteCount(rng.next_u64() % size.0), receiver: ByteCount(0) },
         staging_capacity: Ends { sender: size, receiver: size },
         loss: told(rng).then(|| rng.log_uniform(1e-6, 1.0)),

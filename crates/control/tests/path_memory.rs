@@ -172,7 +172,7 @@ fn what_was_held_is_remembered_and_not_the_way_there() {
     assert_eq!(told(&read), [(2, 400), (10, 2000), (32, 2000)], "who waited could have moved more");
     assert_eq!(told(&write), [], "who did nothing but wait tells nothing");
     let mut drained = run.clone();
-    drained[0].finishing.read = 3.0;
+    drained[0].draining.read = 3.0;
     let memory = remember(&drained, 77).expect("long enough");
     assert_eq!(told(&memory.stages.read)[0], (2, 100), "of four at work in the mean, three had been let go");
     assert_eq!(remember(&run[..MIN_EPOCHS - 1], 0), None, "too short");

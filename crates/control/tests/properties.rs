@@ -77,7 +77,7 @@ prop_compose! {
             throughput,
             standard_error: PerStage::all(0.0),
             waited: PerStage::all(None),
-            finishing: PerStage::all(0.0),
+            draining: PerStage::all(0.0),
             staging_free: Ends { sender: free.0, receiver: free.1 },
             staging_capacity: Ends { sender: size.0, receiver: size.1 },
             loss,

@@ -24,7 +24,7 @@ fn seen(second: u64, n: Concurrency, mbps: [u64; 3], scale: u64) -> Observation 
         throughput: PerStage::new(mbps[0], mbps[1], mbps[2]).map(|mbps| BitRate::mbps(mbps * scale)),
         standard_error: PerStage::all(0.0),
         waited: PerStage::all(None),
-        finishing: PerStage::all(0.0),
+        draining: PerStage::all(0.0),
         staging_free: Ends { sender: mib(900), receiver: mib(100 * second) },
         staging_capacity: Ends { sender: mib(1000), receiver: mib(1000) },
         loss: Some(0.001),

@@ -26,7 +26,7 @@ impl PyObservation {
     #[pyo3(signature = (
         *, concurrency, throughput_bps, staging_free_bytes, staging_capacity_bytes, at_ms,
         interval_ms = None, loss = None, rtt_us = None, remaining_bytes = None, remaining_files = None,
-        standard_error = None, waited = None, finishing = None, streams = None, cpu = None
+        standard_error = None, waited = None, draining = None, streams = None, cpu = None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords of a constructor")]
     fn new(
@@ -42,7 +42,7 @@ impl PyObservation {
         remaining_files: Option<&Bound<'_, PyAny>>,
         standard_error: Option<&Bound<'_, PyAny>>,
         waited: Option<&Bound<'_, PyAny>>,
-        finishing: Option<&Bound<'_, PyAny>>,
+        draining: Option<&Bound<'_, PyAny>>,
         streams: Option<&Bound<'_, PyAny>>,
         cpu: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
@@ -61,7 +61,7 @@ impl PyObservation {
                 (!value.is_none()).then(|| share(value, name)).transpose()
             })
         });
-        let finishing = finishing.map(|workers| stages_from(workers, "finishing", amount)).transpose()?;
+        let draining = draining.map(|workers| stages_from(workers, "draining", amount)).transpose()?;
         let interval = interval_ms.map(|ms| time(ms, "interval_ms", MILLISECONDS)).transpose()?;
         let left = remaining_bytes.map(|left| bytes(left, "remaining_bytes")).transpose()?;
         let files = remaining_files.map(|files| count(files, "remaining_files")).transpose()?;
@@ -77,7 +77,7 @@ impl PyObservation {
             })?,
             standard_error: standard_error.unwrap_or_default(),
             waited: waited.transpose()?.unwrap_or_default(),
-            finishing: finishing.unwrap_or_default(),
+            draining: draining.unwrap_or_default(),
             staging_free,
             staging_capacity,
             loss,
@@ -128,8 +128,8 @@ impl PyObservation {
     /// Workers of a stage that were let go and finished what they had begun, in the mean over the interval; 0 where nobody
     /// knows.
     #[getter]
-    fn finishing<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        per_stage(py, self.0.finishing)
+    fn draining<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        per_stage(py, self.0.draining)
     }
 
     /// End-to-end throughput in bit/s: what the slowest stage moved.
@@ -217,7 +217,7 @@ impl PyObservation {
         keywords.set_item("remaining_files", self.remaining_files())?;
         keywords.set_item("standard_error", self.standard_error(py)?)?;
         keywords.set_item("waited", self.waited(py)?)?;
-        keywords.set_item("finishing", self.finishing(py)?)?;
+        keywords.set_item("draining", self.draining(py)?)?;
         keywords.set_item("streams", self.streams(py)?)?;
         keywords.set_item("cpu", self.cpu(py)?)?;
         Ok((PyTuple::empty(py), keywords))

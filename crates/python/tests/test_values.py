@@ -27,7 +27,7 @@ SEEN = {
     "remaining_files": 7,
     "standard_error": (0.1, 0, 1.5),
     "waited": (None, 0.25, 1),
-    "finishing": (2.5, 0, 1),
+    "draining": (2.5, 0, 1),
     "streams": tidegate.Streams(7, 9_000.5, 10**9, 2**20, 0.9, 0.125, 0.5, 1.5),
     "cpu": (tidegate.CpuLoad(0.5, 0.25), None),
 }
@@ -50,7 +50,7 @@ class ObservationTest(unittest.TestCase):
         for seen in (tidegate.Observation(**SEEN), tidegate.TransferEnv(scenario("noisy")).reset(seed=3)[1]["observation"]):
             self.assertEqual(copy.deepcopy(seen), seen)
             self.assertEqual(pickle.loads(pickle.dumps(seen)), seen)
-        for name in ("loss", "standard_error", "waited", "finishing", "streams", "cpu"):
+        for name in ("loss", "standard_error", "waited", "draining", "streams", "cpu"):
             self.assertNotEqual(tidegate.Observation(**SEEN), tidegate.Observation(**SEEN | {name: None}))
 
     def test_impossible_values_are_refused_by_name(self):
@@ -60,7 +60,7 @@ class ObservationTest(unittest.TestCase):
             "staging_free_bytes": [(1,), (1, -2), (5, 5), ("a", 1)],
             "standard_error": [(1, 2), (0.1, -0.1, 0), (float("nan"), 0, 0), (None, 0, 0)],
             "waited": [(1, 2), (0.1, -0.1, 0), (1.1, None, 0), "abc", 3],
-            "finishing": [(1, 2), (0.1, -0.1, 0), (float("inf"), 0, 0), 3],
+            "draining": [(1, 2), (0.1, -0.1, 0), (float("inf"), 0, 0), 3],
             "streams": [(1, 2), 3, (70_000, None, 0, 0, 0, 0, 0, 0), (1, -1, 0, 0, 0, 0, 0, 0), (1, None, 0, 0, 1.5, 0, 0, 0)],
             "cpu": [(None,), ((0.5,), None), ((0.5, 1.5), None), 3],
             "loss": [-0.1, 1.1, float("nan")],

@@ -234,7 +234,7 @@ impl Published {
             throughput: mbps.map(BitRate::from_mbps),
             standard_error: PerStage::all(0.0),
             waited: PerStage::all(None),
-            finishing: PerStage::all(0.0),
+            draining: PerStage::all(0.0),
             staging_free: Ends { sender: bytes(self.free.sender), receiver: bytes(self.free.receiver) },
             staging_capacity: self.staging,
             loss: None,

@@ -187,7 +187,7 @@ impl LiveTransfer {
 
     /// Workers beyond those allowed that worked, by how long all did and the allowed could have and did not; streams' kernel
     /// tells it of them.
-    fn finishing(
+    fn draining(
         workers: Concurrency,
         waited: PerStage<Option<f64>>,
         (before, sending): (&Snapshot, Duration),
@@ -364,7 +364,7 @@ impl Running for LiveTransfer {
             },
             standard_error: self.told_errors(after),
             waited,
-            finishing: Self::finishing(setpoint, waited, (before, sending), (after, receiving)),
+            draining: Self::draining(setpoint, waited, (before, sending), (after, receiving)),
             staging_free: Ends { sender: sender.0, receiver: receiver.0 },
             staging_capacity: Ends { sender: sender.1, receiver: receiver.1 },
             loss: (segments > 0).then(|| (again as f64 / segments as f64).min(1.0)),

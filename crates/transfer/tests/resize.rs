@@ -4,10 +4,11 @@
 mod common;
 
 use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use common::proxy::Random;
-use common::{Fixture, assert_same_tree, leftovers, write};
+use common::proxy::{Fault, Plan, Proxy, Random};
+use common::{Fixture, assert_same_tree, eventually, leftovers, write};
 use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::throttle::Limits;
@@ -78,5 +79,46 @@ fn workers_that_park_and_wake_strand_nothing() {
 fn connections_of_one_file_each_strand_nothing_either() {
     for seed in 0..2 {
         churn(false, DataPlane::Clear, seed + 20);
+    }
+}
+
+/// Of four streams all but one, at `index`, get stuck: whichever it is, it is the one that stays.
+fn one_goes_on(index: usize) {
+    let mut f = Fixture::new();
+    f.terms.limits.network = Some(BitRate::mbps(20));
+    let stuck = move |connection| match connection {
+        n if n == 0 || n == index => Plan::default(),
+        _ => Plan { up: vec![Fault::Pause(300_000, Duration::from_secs(1000))], ..Plan::default() },
+    };
+    let proxy = Proxy::start(f.address.port, stuck);
+    f.address.port = proxy.port;
+    let source = f.source(&[("file", 100_000_000)]);
+    let mut setup = f.setup();
+    setup.pace = Pace { epoch: Duration::from_millis(100), settle: Duration::ZERO, stop_after: None };
+    let mut transfer = begin(&f.local(&[source]), &f.to_endpoint("in/"), &setup).expect("begun");
+    let mut step = |network| {
+        let epoch = transfer.step(PerStage { read: 2, network, write: 2 });
+        epoch.expect("goes on").expect("there is more to send");
+    };
+    eventually("three are stuck", || {
+        step(4);
+        proxy.happened.load(SeqCst) == 3
+    });
+    // Those are known by an epoch in which nothing of theirs is acknowledged; those let go finish their blocks.
+    (0..5).for_each(|_| step(4));
+    (0..10).for_each(|_| step(1));
+    let before = proxy.up.load(SeqCst);
+    // Sooner than one that is stuck is given up and opened anew.
+    let goes_on = (0..300).any(|_| {
+        step(1);
+        proxy.up.load(SeqCst) > before + 1_000_000
+    });
+    assert!(goes_on, "a stream that was stuck stayed, and {index} was let go");
+}
+
+#[test]
+fn the_stream_that_moves_most_is_the_last_to_be_let_go() {
+    for index in [1, 4] {
+        one_goes_on(index);
     }
 }

@@ -165,14 +165,14 @@ fn workers_that_are_let_go_show_until_they_have_finished_on_every_route() {
             for few in [false, true].into_iter().cycle() {
                 let n = if few { 1 } else { 4 };
                 let Some(seen) = transfer.step(PerStage::all(n)).expect("goes on") else { break };
-                let finishing = seen.finishing[slow];
-                assert!((0.0..=f64::from(u16::MAX)).contains(&finishing), "{seen:?}");
-                if few { one.push(finishing) } else { all.push(finishing) }
+                let draining = seen.draining[slow];
+                assert!((0.0..=f64::from(u16::MAX)).contains(&draining), "{seen:?}");
+                if few { one.push(draining) } else { all.push(draining) }
             }
             println!("leg {leg}, {slow}: four {all:?}, one of them {one:?}");
             let most = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
             assert!(most(&one) > 0.5, "leg {leg}, {slow}: three others had a block");
-            let still = all.iter().filter(|&&finishing| finishing > 0.5).count();
+            let still = all.iter().filter(|&&draining| draining > 0.5).count();
             assert!(2 * still <= all.len(), "leg {leg}, {slow}: all may work");
         }
     }

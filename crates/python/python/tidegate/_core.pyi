@@ -52,7 +52,7 @@ class Observation:
         remaining_files: float | None = None,
         standard_error: Iterable[float] | None = None,
         waited: Iterable[float | None] | None = None,
-        finishing: Iterable[float] | None = None,
+        draining: Iterable[float] | None = None,
         streams: Streams | None = None,
         cpu: Iterable[CpuLoad | None] | None = None,
     ) -> Observation: ...
@@ -69,7 +69,7 @@ class Observation:
     @property
     def waited(self) -> PerStage[float | None]: ...
     @property
-    def finishing(self) -> PerStage[float]: ...
+    def draining(self) -> PerStage[float]: ...
     @property
     def goodput_bps(self) -> int: ...
     @property

@@ -43,7 +43,7 @@ def observation_of(told: dict[str, Any]) -> Observation:
         remaining_files=told["remaining_files"],
         standard_error=_stages(told["standard_error"]) if "standard_error" in told else None,
         waited=_stages(told["waited"]) if "waited" in told else None,
-        finishing=_stages(told["finishing"]) if "finishing" in told else None,
+        draining=_stages(told["draining"]) if "draining" in told else None,
         streams=Streams(**told["streams"]) if told.get("streams") else None,
         cpu=_cpu(told["cpu"]) if "cpu" in told else None,
     )

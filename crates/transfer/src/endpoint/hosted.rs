@@ -533,7 +533,7 @@ fn relay(
                 let over = seen.is_none();
                 let (seen, detail) = seen.as_ref().map(split).unzip();
                 if let Some(detail) = detail.filter(|_| version >= WORKED_SINCE) {
-                    outbox.send(&Message::Finishing(detail.finishing));
+                    outbox.send(&Message::Draining(detail.draining));
                 }
                 if let Some(detail) = detail.filter(|_| version >= DETAIL_SINCE) {
                     outbox.send(&Message::StepDetail(detail));

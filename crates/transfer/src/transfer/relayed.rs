@@ -112,7 +112,7 @@ impl Environment for RelayedTransfer {
             return Ok(None);
         }
         self.link.outbox.send(&Message::Step(setpoint));
-        let (mut waited, mut detail, mut finishing) = (Duration::ZERO, None, PerStage::default());
+        let (mut waited, mut detail, mut draining) = (Duration::ZERO, None, PerStage::default());
         let tick = Duration::from_millis(50);
         loop {
             if self.interrupt.is_raised() {
@@ -128,8 +128,8 @@ impl Environment for RelayedTransfer {
                     Some(hearing) => hearing.add(planned),
                     None => return Err(Error::protocol("the endpoint says what it was not asked for")),
                 },
-                Some(Message::Finishing(workers)) => finishing = workers,
-                Some(Message::StepDetail(more)) => detail = Some(more.with(finishing)),
+                Some(Message::Draining(workers)) => draining = workers,
+                Some(Message::StepDetail(more)) => detail = Some(more.with(draining)),
                 Some(Message::Stepped(seen, bounds)) => {
                     self.bounds = bounds;
                     if let (None, Some(hearing)) = (&seen, &mut self.hearing) {

@@ -362,7 +362,7 @@ pub enum Message {
     /// version 11.
     Worked(u64),
     /// Third party, sender to initiator, ahead of `Stepped`: workers that were let go and still worked; since version 11.
-    Finishing(PerStage<f64>),
+    Draining(PerStage<f64>),
 }
 
 /// Encodes `message` with its length prefix.
@@ -499,7 +499,7 @@ mod tests {
         assert_eq!(encode(&Message::Yield(true))[4..], [54, 1]);
         assert_eq!(encode(&Message::Split(Split::default()))[4..], [&[55][..], &[0; 17]].concat());
         assert_eq!(encode(&Message::Worked(7))[4..], [56, 7]);
-        assert_eq!(encode(&Message::Finishing(PerStage::all(0.0)))[4..], [&[57][..], &[0; 24]].concat());
+        assert_eq!(encode(&Message::Draining(PerStage::all(0.0)))[4..], [&[57][..], &[0; 24]].concat());
         assert_eq!(encode(&Verdict::WantRanges(vec![0..7]))[4..], [8, 1, 0, 7]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };

@@ -30,14 +30,14 @@ pub struct StepDetail {
     waited: PerStage<Option<f64>>,
     /// Travels by itself.
     #[serde(skip)]
-    pub(crate) finishing: PerStage<f64>,
+    pub(crate) draining: PerStage<f64>,
     streams: Option<Streams>,
 }
 
 impl StepDetail {
     /// The same, with so many workers that were let go and still worked.
-    pub const fn with(self, finishing: PerStage<f64>) -> Self {
-        Self { finishing, ..self }
+    pub const fn with(self, draining: PerStage<f64>) -> Self {
+        Self { draining, ..self }
     }
 }
 
@@ -50,7 +50,7 @@ pub fn split(seen: &Observation) -> (Stepped, StepDetail) {
         throughput,
         standard_error,
         waited,
-        finishing,
+        draining,
         staging_free,
         staging_capacity,
         loss,
@@ -71,12 +71,12 @@ pub fn split(seen: &Observation) -> (Stepped, StepDetail) {
         cpu,
         remaining,
     };
-    (stepped, StepDetail { standard_error, waited, finishing, streams })
+    (stepped, StepDetail { standard_error, waited, draining, streams })
 }
 
 /// What was told; an older endpoint does not tell everything, and what makes no sense is taken for untold.
 pub fn join(stepped: &Stepped, detail: Option<StepDetail>) -> Observation {
-    let StepDetail { standard_error, waited, finishing, streams } = detail.unwrap_or_default();
+    let StepDetail { standard_error, waited, draining, streams } = detail.unwrap_or_default();
     let share = |share: f64| (0.0..=1.0).contains(&share);
     let amount = |amount: f64| if amount.is_finite() { amount.max(0.0) } else { 0.0 };
     let sound = |streams: &Streams| {
@@ -90,7 +90,7 @@ pub fn join(stepped: &Stepped, detail: Option<StepDetail>) -> Observation {
         throughput: stepped.throughput,
         standard_error: standard_error.map(amount),
         waited: waited.map(|waited| waited.filter(|&waited| share(waited))),
-        finishing: finishing.map(|workers| amount(workers).min(u16::MAX.into())),
+        draining: draining.map(|workers| amount(workers).min(u16::MAX.into())),
         staging_free: stepped.staging_free,
         staging_capacity: stepped.staging_capacity,
         loss: stepped.loss,
@@ -110,13 +110,13 @@ mod tests {
         let detail = StepDetail {
             standard_error: PerStage::new(0.1, f64::NAN, -1.0),
             waited: PerStage::new(Some(0.3), Some(1.5), Some(f64::NAN)),
-            finishing: PerStage::new(2.5, f64::INFINITY, 1e300),
+            draining: PerStage::new(2.5, f64::INFINITY, 1e300),
             streams: Some(Streams { busy: 7.0, ..Streams::default() }),
         };
         let seen = join(&Stepped::default(), Some(detail));
         assert_eq!(seen.standard_error, PerStage::new(0.1, 0.0, 0.0));
         assert_eq!(seen.waited, PerStage::new(Some(0.3), None, None));
-        assert_eq!(seen.finishing, PerStage::new(2.5, 0.0, 65_535.0));
+        assert_eq!(seen.draining, PerStage::new(2.5, 0.0, 65_535.0));
         assert_eq!(seen.streams, None);
         assert_eq!(join(&Stepped::default(), None), Observation::default());
     }

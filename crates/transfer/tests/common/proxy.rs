@@ -63,6 +63,8 @@ impl Proxy {
     /// first one is a transfer's session.
     pub fn start(target: u16, plan: impl Fn(usize) -> Plan + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        // What a fault holds back is soon held back at the client too.
+        SockRef::from(&listener).set_recv_buffer_size(64 << 10).expect("set");
         let port = listener.local_addr().expect("an address").port();
         let proxy = Self {
             port,
