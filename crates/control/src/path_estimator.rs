@@ -37,6 +37,8 @@ const WAITED_ERROR: f64 = 0.1;
 const DRIFT: f64 = 1e-4;
 /// Probability a second that a stage has changed unseen.
 const HAZARD: f64 = 0.03;
+/// The same where a queue that stood is gone and the same streams are there.
+const EMPTIED: f64 = 0.5;
 /// Probability that a stage has changed in an epoch, and the standard deviation of ln of what it then does.
 const CHANGE: f64 = 0.01;
 const CHANGED: f64 = 0.7;
@@ -122,6 +124,9 @@ impl PathEstimator {
 
     /// Takes in what the kernel told of `n` streams in so many seconds.
     fn hear(&mut self, n: f64, seconds: f64) {
+        if self.recovery.has_emptied() {
+            self.curves.network.forget(EMPTIED, 0.0);
+        }
         if self.recovery.is_spare() {
             self.curves.network.observe_spare(n, seconds);
         }
@@ -392,6 +397,22 @@ mod tests {
         let able = expects(&path, Stage::Network);
         assert!((950.0..1050.0).contains(&able), "{able}");
         assert!(path.fewest(Stage::Network) > 1.0 && path.fewest(Stage::Read) <= 1.0);
+    }
+
+    #[test]
+    fn of_a_path_whose_queue_is_gone_more_is_believed() {
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let mut path = PathEstimator::default();
+        for at in 1..=30 {
+            // Eight streams fill it for half a minute, then none of them is held back by another.
+            let (loss, rtt, spread) = if at < 30 { (0.01, 48, 0.1) } else { (0.0, 34, 0.01) };
+            let kernel = Streams { count: 8, busy: 1.0, min_rtt: ms(11), spread, ..Streams::default() };
+            let seen = second(13.0, 0.03);
+            let (at, streams) = (Duration::from_secs(at), Some(kernel));
+            path.learn(&Observation { at, loss: Some(loss), rtt: ms(rtt), streams, ..seen }, WIDE);
+        }
+        let more = path.curve(Stage::Network).possible(32.0, 0.3, 0.0);
+        assert!(more > 26.0, "twice as much at least: {more}");
     }
 
     #[test]

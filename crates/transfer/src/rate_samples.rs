@@ -15,6 +15,14 @@ const NOTABLE: f64 = 0.3;
 /// Fewer batches in a half say little of it.
 const MIN_HALF: usize = 4;
 
+/// The same, wherever an interval is cut: of so many cuts one is odd by chance, and a stream that has lost a packet moves a third
+/// less for a while.
+const NO_CHANCE_ANYWHERE: f64 = 4.0;
+const NOTABLE_ANYWHERE: f64 = 0.4;
+
+/// Fewer batches before or after a cut say little.
+const MIN_PART: usize = 2;
+
 /// Of more pieces two are put together.
 const MAX_PIECES: usize = 2048;
 
@@ -71,14 +79,14 @@ impl RateSamples {
         if half < MIN_HALF {
             return false;
         }
-        let told = |rates: &[f64]| {
-            let mean = rates.iter().sum::<f64>() / half as f64;
-            let squares: f64 = rates.iter().map(|rate| (rate - mean).powi(2)).sum();
-            (mean, squares / (half - 1) as f64)
-        };
-        let ((before, strays), (after, also)) = (told(&rates[..half]), told(&rates[rates.len() - half..]));
-        let (apart, error) = ((after - before).abs(), ((strays + also) / half as f64).sqrt());
-        apart > NO_CHANCE * error && apart > NOTABLE * f64::midpoint(before, after)
+        differ(&rates[..half], &rates[rates.len() - half..], NO_CHANCE, NOTABLE)
+    }
+
+    /// Whether plainly more or less was moved from some moment on than before it: the path has changed in between.
+    pub fn steps(&self) -> bool {
+        let rates = self.batches();
+        let differs = |(before, after)| differ(before, after, NO_CHANCE_ANYWHERE, NOTABLE_ANYWHERE);
+        (MIN_PART..(rates.len() + 1).saturating_sub(MIN_PART)).map(|cut| rates.split_at(cut)).any(differs)
     }
 
     fn batches(&self) -> Vec<f64> {
@@ -91,6 +99,20 @@ impl RateSamples {
         // A shorter one in the end would stray more than the others.
         self.pieces.chunks_exact(each).map(rate).collect()
     }
+}
+
+/// Whether the means of both differ by more than so many standard errors, by one variance of both, and such a share of
+/// what is between them.
+fn differ(before: &[f64], after: &[f64], no_chance: f64, notable: f64) -> bool {
+    let told = |rates: &[f64]| {
+        let mean = rates.iter().sum::<f64>() / rates.len() as f64;
+        (mean, rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>())
+    };
+    let ((first, strays), (second, also)) = (told(before), told(after));
+    let (m, n) = (before.len() as f64, after.len() as f64);
+    let error = ((strays + also) / (m + n - 2.0) * (m.recip() + n.recip())).sqrt();
+    let apart = (second - first).abs();
+    apart > no_chance * error && apart > notable * f64::midpoint(first, second)
 }
 
 #[cfg(test)]
@@ -150,6 +172,21 @@ mod tests {
         let chance = |_: u64| samples(50, |_| rng.normal(1e6, 0.7e6).max(0.0) as u64).drifts();
         let drifting = (0..500).map(chance).filter(|&drifts| drifts).count();
         assert!(drifting < 40, "{drifting} of 500");
+    }
+
+    #[test]
+    fn a_step_shows_wherever_it_is_and_nothing_else_does() {
+        for at in [10, 15, 25, 40] {
+            assert!(samples(50, |piece| if piece < at { 1000 } else { 500 }).steps(), "down at {at}");
+            assert!(samples(50, |piece| if piece < at { 500 } else { 1000 }).steps(), "up at {at}");
+        }
+        assert!(!samples(50, |at| if at < 25 { 1000 } else { 700 }).steps(), "one loss");
+        assert!(!samples(50, |_| 1000).steps() && !samples(2, |at| at).steps());
+        assert!(!samples(50, |at| if at.is_multiple_of(12) { 1448 } else { 0 }).steps());
+        let mut rng = Rng::new(1);
+        let chance = |_: u64| samples(50, |_| rng.normal(1e6, 0.7e6).max(0.0) as u64).steps();
+        let stepping = (0..500).map(chance).filter(|&steps| steps).count();
+        assert!(stepping < 40, "{stepping} of 500");
     }
 
     #[test]

@@ -179,6 +179,7 @@ impl<R: Running> Environment for Paced<R> {
             latest: latest.min(stops).max(soonest),
             sure: if self.short { SURE_SHORT } else { SURE },
             look: pace.look(run.round_trip()),
+            change: (!self.short).then(|| self.pace.shortened(run.warm_up()).epoch),
         };
         let Some((before, watch)) = until_seen(run, setpoint, before, span)? else { return Ok(None) };
         let after = run.counters()?;

@@ -41,13 +41,22 @@ pub(super) struct Span {
     pub sure: f64,
     /// How often it is looked.
     pub look: Duration,
+    /// What is seen of a path that changes meanwhile; `None` on the way up, where all that moves is on its way.
+    pub change: Option<Duration>,
 }
 
 impl Span {
-    /// The same, measured from now on for as long as it has lasted; `None` if there is no time for that.
+    /// The same, measured from now on: for what shows a change, or for as long as it has lasted. `None` if there is no
+    /// time for that.
     fn anew(self, now: Instant) -> Option<Self> {
-        let soonest = now + now.saturating_duration_since(self.begun);
-        (soonest <= self.latest).then(|| Self { soonest, usual: self.usual.max(soonest), ..self })
+        let soonest = now + self.change.unwrap_or(now.saturating_duration_since(self.begun));
+        let usual = if self.change.is_some() { soonest } else { self.usual.max(soonest) };
+        (soonest <= self.latest).then_some(Self { soonest, usual, change: None, ..self })
+    }
+
+    /// From when on it is looked whether it is to be measured anew.
+    fn told(&self, began: Instant) -> Instant {
+        self.change.map_or(self.soonest, |change| (began + 2 * change).min(self.soonest))
     }
 }
 
@@ -91,10 +100,10 @@ impl Watch {
     /// What comes of what was seen by the last look.
     pub(super) fn judge(&self, span: &Span) -> Judgement {
         let now = self.last;
-        if now < span.soonest {
+        if now < span.told(self.began) {
             return Judgement::TooLittle;
         }
-        let (mut moving, mut sure, mut drifts) = (false, true, false);
+        let (mut moving, mut sure, mut drifts, mut changes) = (false, true, false, false);
         for stage in Stage::ALL {
             let Some(watched) = &self.stages[stage] else { continue };
             let samples = &watched.samples;
@@ -102,12 +111,17 @@ impl Watch {
                 moving = true;
                 if samples.arrivals() < MIN_ARRIVALS || samples.relative_error() > span.sure {
                     sure = false;
-                    drifts |= samples.drifts();
+                    drifts |= now >= span.soonest && samples.drifts();
                 }
+                // A few pieces are uneven by chance.
+                let many = samples.arrivals() >= 2 * MIN_ARRIVALS;
+                changes |= span.change.is_some() && many && samples.steps();
             }
         }
-        let over = now >= span.latest || if moving { sure } else { now >= span.usual };
+        let enough = now >= span.soonest && if moving { sure } else { now >= span.usual };
+        let over = now >= span.latest || enough;
         match span.anew(now) {
+            Some(later) if changes => Judgement::Anew(later),
             _ if over => Judgement::Enough,
             Some(later) if drifts => Judgement::Anew(later),
             _ => Judgement::TooLittle,
@@ -145,7 +159,9 @@ mod tests {
         let clock = manual::stop();
         let began = Instant::now();
         let (usual, latest) = (began + SECOND, began + 4 * SECOND);
-        let mut span = Span { begun: began, soonest: began + soonest, usual, latest, sure: 0.15, look: LOOK };
+        let change = (soonest == SECOND).then_some(SECOND / 4);
+        let mut span =
+            Span { begun: began, soonest: began + soonest, usual, latest, sure: 0.15, look: LOOK, change };
         let mut watch = Watch::new(glimpse(0), PerStage::all(1));
         for look in 1.. {
             clock.advance(LOOK);
@@ -188,7 +204,7 @@ mod tests {
     fn what_was_on_its_way_is_left_out() {
         let (lasted, error) = lasts(SECOND, |at| PerStage::new(None, moved(at.pow(3)), None));
         assert!((2 * SECOND..=4 * SECOND).contains(&lasted), "it grows all the time: {lasted:?}");
-        assert!(error.network < 0.35, "the last half of it varies less: {error:?}");
+        assert!(error.network < 0.4, "the last half of it varies less: {error:?}");
         // A slow start that is over after 400 ms, and a path that is another one after 600.
         let start =
             |at: u64| PerStage::new(None, moved(at.min(20).pow(2) + 40 * at.saturating_sub(20)), None);
@@ -196,7 +212,7 @@ mod tests {
         assert!(lasted <= SECOND && error.network < 0.15, "{lasted:?}, {error:?}");
         let step = |at: u64| PerStage::new(None, moved(100 * at.min(30) + 20 * at.saturating_sub(30)), None);
         let (lasted, error) = lasts(SECOND, step);
-        assert!(lasted <= 2 * SECOND + LOOK && error.network < 0.01, "{lasted:?}, {error:?}");
+        assert!(lasted < 5 * SECOND / 4 && error.network < 0.01, "{lasted:?}, {error:?}");
     }
 
     #[test]
