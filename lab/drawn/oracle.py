@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from lab.drawn.draw import MAX_WORKERS
 from lab.grid.engine import Rule
+from lab.links.check import PACKET
 from lab.links.link import LARGEST_WINDOW
 from lab.links.schema import Scenario, Stage
 
@@ -41,6 +42,15 @@ def needed(now: Scenario, files: bool) -> tuple[int, ...]:
     return tuple(max(1, math.ceil(ENOUGH * bps / worker)) for worker in each)
 
 
+def most_bps(now: Scenario, mover: str) -> float:
+    """What those workers can move for longer than a moment, headers left out: all that the link carries, or the slowest
+    stage."""
+    numbers = numbers_of(mover)
+    stages = (now.read, now.network, now.write) if len(numbers) > 1 else (now.network,)
+    each = [n * stage.worker_bps for n, stage in zip(numbers, stages) if stage is not None]
+    return min(PACKET * now.carries_bps, *each)
+
+
 def tried(base: Sequence[int]) -> list[tuple[int, ...]]:
     """Those numbers and more, each once; fewer too where more may not be."""
     found = [tuple(min(MAX_WORKERS, max(math.ceil(times * n), n + more)) for n in base) for times, more in TRIED]
@@ -54,6 +64,11 @@ def rule(workers: Sequence[int]) -> Rule:
     return Rule(f"fixed {text}", f"fixed:{text}")
 
 
+def numbers_of(mover: str) -> list[int]:
+    """Of each stage, by the name of the rule."""
+    return [int(n) for n in mover.removeprefix("fixed ").split(",")]
+
+
 def workers(mover: str) -> int:
     """How many there are in all, by the name of the rule."""
-    return sum(map(int, mover.removeprefix("fixed ").split(",")))
+    return sum(numbers_of(mover))

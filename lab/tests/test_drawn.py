@@ -199,6 +199,20 @@ class Figures(unittest.TestCase):
         self.assertEqual([round(each.bps / 1e6) for each in there], [100, 50])
         self.assertEqual([each.mover for each in there], [part.tried[0].name for part in self.link.parts])
 
+    def test_the_oracle_moves_no_more_than_its_link_and_workers_can(self) -> None:
+        def most(mover: str, **more: int) -> float:
+            return round(oracle.most_bps(path(30, 4, **more), mover) / 1e6, 1)
+
+        self.assertEqual([most("fixed 3"), most("fixed 9")], [12, 29.0])
+        self.assertEqual([most("fixed 9,9,9"), most("fixed 2,9,9", read=8)], [29.0, 16])
+        link = cases.links(CHOICE)[0]
+        part = link.parts[0]
+        least = oracle.most_bps(part.swept.scenario, part.tried[0].name) / 1e6
+        there = figures.oracles(link, figures.merged({PIECE: sweep(link, 10 * least, 1)}))
+        assert there is not None
+        self.assertGreaterEqual(there[0].bps / 1e6, least)
+        self.assertLessEqual(there[0].bps, part.swept.scenario.link.rate_bps)
+
     def test_nothing_is_judged_before_the_sweep_is_whole(self) -> None:
         own, there = run(self.link, "auto", 100, 50), sweep(self.link, 100, 50)
         self.assertIsNone(self.judged(own, *there[1:]))
