@@ -44,9 +44,11 @@ const CHANGE: f64 = 0.01;
 const CHANGED: f64 = 0.7;
 /// ln of how much likelier a change must be to be believed at once, and not when it is the likelier a second time.
 const PLAIN: f64 = 5.0;
-/// A stage that differs by more than what is expected after its workers were changed by more than this (ln) has another
-/// curve than was thought, and has not changed.
-const SAME_WORKERS: f64 = 0.5;
+/// Of workers that are more or fewer by this (ln) than all that a stage was seen with, what is expected follows from its curve
+/// alone: if it differs that is another one than was thought, and the stage has not changed.
+const UNSEEN: f64 = 0.5;
+/// Standard deviations by which about as many workers do plainly more or less than when they were seen last.
+const OTHER: f64 = 2.0;
 
 /// What is believed of every stage that may have more or fewer workers.
 #[derive(Clone, Debug, Default)]
@@ -54,8 +56,8 @@ pub struct PathEstimator {
     curves: PerStage<StageCurve>,
     /// Epochs running in which a change was the likelier.
     doubts: PerStage<u32>,
-    /// Workers of the epoch before.
-    before: PerStage<f64>,
+    /// What so many workers could do when they were seen last, since the stage began anew.
+    looks: PerStage<Vec<Look>>,
     /// Whether streams are still on their way to what they can move.
     recovery: Recovery,
     /// Whether what is remembered of a stage has not been held against it yet.
@@ -101,6 +103,7 @@ impl PathEstimator {
         let free = PerStage::from_fn(|stage: Stage| !bounds[stage].is_fixed());
         let waiting = Waiting::of(seen, free, MARGIN);
         self.recovery.watch(seen);
+        self.curves.network.set_varying(self.recovery.varies());
         let mut changed = PerStage::all(false);
         for stage in Stage::ALL.into_iter().filter(|&stage| free[stage]) {
             let busy = match seen.waited[stage] {
@@ -109,11 +112,9 @@ impl PathEstimator {
                 None => 0.0,
             };
             let ((n, busy), moved) = (at_work(seen, stage, busy), seen.throughput[stage].as_mbps());
-            let before = std::mem::replace(&mut self.before[stage], n);
             if moved > 0.0 {
                 let error = seen.standard_error[stage].max(MIN_ERROR);
-                let same = before > 0.0 && (n / before).ln().abs() < SAME_WORKERS;
-                changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval), same);
+                changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval));
                 if stage == Stage::Network {
                     self.hear(n, seen.interval.as_secs_f64());
                 }
@@ -143,9 +144,9 @@ impl PathEstimator {
         moved: f64,
         busy: f64,
         (error, interval): (f64, Duration),
-        same: bool,
     ) -> bool {
         let (curve, doubts) = (&mut self.curves[stage], &mut self.doubts[stage]);
+        let looks = &mut self.looks[stage];
         let seconds = interval.as_secs_f64();
         curve.forget((HAZARD * seconds).min(1.0), DRIFT * seconds);
         let recovers = stage == Stage::Network && self.recovery.grows();
@@ -162,21 +163,49 @@ impl PathEstimator {
         if std::mem::take(&mut self.unchecked[stage]) {
             recall::check(curve, n, able, variance);
         }
-        let mut changed = false;
-        if curve.is_known() && same {
-            let odds = CHANGE.ln() + odds_of_another(curve, n, able, variance);
-            *doubts = if odds > 0.0 { *doubts + 1 } else { 0 };
-            if *doubts == 1 && odds < PLAIN {
-                // It may be chance; a second such epoch is not.
-                return false;
+        let look = Look { n, able, variance };
+        let near = looks.iter().min_by(|a, b| a.apart(n).total_cmp(&b.apart(n)));
+        let odds = match near {
+            Some(before) if look.is_another(before) => {
+                CHANGE.ln() + odds_of_another(curve, n, able, variance)
             }
-            changed = *doubts > 0;
-            if changed {
-                (*curve, *doubts) = (StageCurve::default(), 0);
-            }
+            _ => f64::NEG_INFINITY,
+        };
+        *doubts = if odds > 0.0 { *doubts + 1 } else { 0 };
+        if *doubts == 1 && odds < PLAIN {
+            // It may be chance; a second such epoch is not.
+            return false;
         }
+        let changed = *doubts > 0;
+        if changed {
+            (*curve, *doubts) = (StageCurve::default(), 0);
+            looks.clear();
+        }
+        looks.retain(|other| other.n.round() != n.round());
+        looks.push(look);
         curve.observe(n, able, variance);
         changed
+    }
+}
+
+/// What `n` workers could do, with the variance of its ln.
+#[derive(Clone, Copy, Debug)]
+struct Look {
+    n: f64,
+    able: f64,
+    variance: f64,
+}
+
+impl Look {
+    /// ln of how many times more or fewer `n` workers are.
+    fn apart(&self, n: f64) -> f64 {
+        (n / self.n).ln().abs()
+    }
+
+    /// Whether it differs from what about as many workers could do `before` by more than chance and their number.
+    fn is_another(&self, before: &Self) -> bool {
+        let (apart, moved) = (self.apart(before.n), (self.able / before.able).ln().abs());
+        apart < UNSEEN && moved > apart + OTHER * (self.variance + before.variance).sqrt()
     }
 }
 

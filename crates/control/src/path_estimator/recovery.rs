@@ -22,10 +22,16 @@ const LONGEST: f64 = 8.0;
 const MARGIN: f64 = 2.0;
 /// Share of the segments: so much lost is more than the odd one.
 const LOST: f64 = 5e-4;
-/// Share of a round trip: a queue of so much stands where a path is full.
+/// Losses a stream: fewer cost all together next to nothing.
+const HURT: f64 = 0.25;
+/// Share of a round trip: a queue of so much stands where a path is full, ...
 const STANDING: f64 = 0.03;
+/// ... and of the longest there was: where packets are lost at random a short one comes and goes.
+const DEEP: f64 = 0.5;
 /// Standard deviation of what streams move by its mean: those that a full link holds back differ by more.
 const ALIKE: f64 = 0.02;
+/// The most of it that is believed.
+const MOST_VARYING: f64 = 0.5;
 /// Share of the time: a receiver that holds streams back for more of it makes them alike too, whatever queues.
 const HELD: f64 = 0.05;
 /// Segments that come before one is acknowledged, and the longest that it waits for them, in s (RFC 9293).
@@ -52,6 +58,8 @@ pub struct Recovery {
     starts: bool,
     /// The share of a round trip that was spent in queues.
     queued: f64,
+    /// The longest queue so far, in s.
+    longest_queue: f64,
     /// Whether streams may still be on their way to fill the path: they never waited, no queue stands, and it is not long
     /// since they were others or lost packets.
     fills: bool,
@@ -66,6 +74,8 @@ pub struct Recovery {
     /// Whether streams are held back by something of their own, whatever queues: nothing was lost for longer than windows need
     /// to grow to where they lose.
     capped: bool,
+    /// By what share of it one stream differs from another and from time to time, where losses hold them back by chance.
+    varies: f64,
     /// What is recovered from, in which nothing is to be tried, and what only the windows still have to grow by.
     under_way: Option<Regrowth>,
     behind: Option<Regrowth>,
@@ -120,6 +130,11 @@ impl Recovery {
         self.emptied
     }
 
+    /// By what share what one stream moves differs from time to time, whatever the others do.
+    pub const fn varies(&self) -> f64 {
+        self.varies
+    }
+
     /// Whether nothing was lost for longer than windows need to grow to where they lose: what holds streams back is their own,
     /// whatever queues.
     pub const fn is_capped(&self) -> bool {
@@ -143,7 +158,9 @@ impl Recovery {
             *regrowth = regrowth.filter(|it| !falls && it.goes_on(seen.at, rate, rises));
         }
         // A path that loses packets all the time is as quick as it will be.
-        let hurt = lost && !self.lost && self.streams > 0.0;
+        let packets = rate * seen.interval.as_secs_f64() / SEGMENT_BITS;
+        let many = seen.loss.is_some_and(|loss| loss * packets >= HURT * streams);
+        let hurt = lost && many && !self.lost && self.streams > 0.0;
         let taken = streams < self.streams && rate < RECOVERED * self.rate;
         if hurt || taken {
             let lacking = if hurt { DECREASE * self.window(goal) / streams } else { 0.0 };
@@ -168,6 +185,7 @@ impl Recovery {
         // An acknowledgement waits for a second segment, which is no queue.
         let spacing = (ACKNOWLEDGED * SEGMENT_BITS * streams / rate.max(1.0)).min(DELAYED);
         let queue = seen.rtt.map_or(f64::INFINITY, |now| now.as_secs_f64() - least - spacing);
+        self.longest_queue = self.longest_queue.max(seen.rtt.map_or(0.0, |_| queue));
         let refilled = self.changed + self.growth(DECREASE * self.window(rate) / streams).unwrap_or_default();
         let regrown = seen.loss.is_some_and(|loss| loss <= 0.0) && seen.at > refilled;
         self.capped = works && regrown && self.under_way.is_none();
@@ -180,7 +198,16 @@ impl Recovery {
         }
         self.spare = self.capped && (queue < STANDING * least || alike);
         self.emptied = same && self.full && self.spare;
-        self.full = works && lost && queue >= STANDING * least && !alike;
+        let stands = queue >= (STANDING * least).max(DEEP * self.longest_queue);
+        self.full = works && lost && stands && !alike;
+        // Those that share a queue differ too, but together they move what it lets through; and those that were let go, or have
+        // just begun, by when they did.
+        let settled = !self.starts && self.open <= streams;
+        if works && lost && !stands && settled {
+            self.varies = kernel.spread.min(MOST_VARYING);
+        } else if self.capped {
+            self.varies = 0.0;
+        }
         let long = Duration::from_secs_f64(LONGEST);
         self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
     }
@@ -356,9 +383,33 @@ mod tests {
         let lossy = |at, share| Observation { loss: Some(share), ..second(at, 8, 500, FAR) };
         assert!(!after(&[lossy(1, 0.0), lossy(2, 1e-4)]).is_under_way(), "the odd segment");
         assert!(after(&[lossy(1, 0.0), lossy(2, 0.01)]).is_under_way());
+        let slow = |at, share| Observation { loss: Some(share), ..second(at, 12, 30, FAR) };
+        assert!(
+            !after(&[slow(1, 0.0), slow(2, 7e-4)]).is_under_way(),
+            "two of twelve streams lost a segment"
+        );
+        assert!(after(&[slow(1, 0.0), slow(2, 3e-3)]).is_under_way());
         assert!(!after(&[lossy(1, 0.01), lossy(2, 0.01), lossy(3, 0.01)]).is_under_way());
         let near = |at, share| Observation { loss: Some(share), ..second(at, 8, 500, NEAR) };
         assert!(!after(&[near(1, 0.0), near(2, 0.01)]).is_under_way());
+    }
+
+    #[test]
+    fn streams_that_lose_by_chance_vary() {
+        let path = |at, loss, now, count| {
+            let seen = second(at, 8, 500, (6, now));
+            let told = seen.streams.map(|it| Streams { count, spread: 0.2, ..it });
+            Observation { loss: Some(loss), streams: told, ..seen }
+        };
+        let varies = |more: &[Observation]| {
+            after(&[&[path(1, 0.0, 18, 8), path(2, 0.001, 18, 8)], more].concat()).varies()
+        };
+        assert_eq!(varies(&[]), 0.0, "a full queue");
+        assert_eq!(varies(&[path(3, 0.001, 9, 8)]), 0.2);
+        assert_eq!(varies(&[path(3, 0.001, 9, 12)]), 0.0, "four were let go");
+        assert_eq!(varies(&[path(3, 0.001, 9, 8), path(4, 0.001, 18, 8)]), 0.2, "they would again");
+        let longer = [path(3, 0.001, 9, 8), path(4, 0.0, 9, 8), path(12, 0.0, 9, 8)];
+        assert_eq!(varies(&longer), 0.0, "nothing is lost any more");
     }
 
     #[test]
@@ -368,6 +419,11 @@ mod tests {
         assert!(full(0.01, (80, 100)));
         assert!(!full(0.01, (80, 81)), "lost at random, or to a policer");
         assert!(!full(0.0, (80, 100)), "a queue that loses nothing may be a stream's own");
+        let then = |now| {
+            let lossy = |at, trip| Observation { loss: Some(0.001), ..second(at, 8, 500, trip) };
+            after(&[lossy(1, (6, 18)), lossy(2, (6, now))]).is_full()
+        };
+        assert!(then(14) && !then(9), "it has been four times as long: some are lost by chance");
     }
 
     #[test]

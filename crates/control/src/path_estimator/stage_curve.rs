@@ -83,9 +83,18 @@ impl Cell {
         }
     }
 
-    /// So many workers, each at its full rate, would move what `n` do.
-    fn full(&self, n: f64) -> f64 {
-        if n <= self.knee { n } else { n * (self.knee + self.others) / (n + self.others) }
+    /// So many workers, each at its full rate, would move what `n` do, of which each differs from time to time by this share.
+    fn full(&self, n: f64, varies: f64) -> f64 {
+        if n + self.others <= 0.0 {
+            return n;
+        }
+        let most = n * (self.knee + self.others) / (n + self.others);
+        let step = NODE * varies * n.sqrt();
+        if (most - n).abs() >= step {
+            return if n <= self.knee { n } else { most };
+        }
+        // Now and then all together do more than is carried, and at other times less.
+        NODE_WEIGHTS.iter().zip([n - step, n, n + step]).map(|(weight, able)| weight * able.min(most)).sum()
     }
 
     /// Takes in ln of a worker's rate, seen with this variance.
@@ -107,6 +116,8 @@ impl Cell {
 pub struct StageCurve {
     cells: Vec<Cell>,
     seen: bool,
+    /// Standard deviation of what one worker moves, by its mean: without it the curve has a corner at N.
+    varies: f64,
 }
 
 impl Default for StageCurve {
@@ -118,7 +129,7 @@ impl Default for StageCurve {
             cells.extend(DECLINE.map(|(share, weight)| Cell::new(knee, share * knee, weight)));
             knee *= KNEE_STEP;
         }
-        Self { cells, seen: false }
+        Self { cells, seen: false, varies: 0.0 }
     }
 }
 
@@ -128,12 +139,17 @@ impl StageCurve {
         self.seen
     }
 
+    /// What one worker moves differs from time to time by this share of it, whatever the others do.
+    pub fn set_varying(&mut self, share: f64) {
+        self.varies = share;
+    }
+
     /// ln of the density of seeing `n` workers move `total`, with this variance of ln `total`.
     pub fn log_density(&self, n: f64, total: f64, variance: f64) -> f64 {
         let (mut sum, mut shares) = (0.0, 0.0);
         for cell in self.likely() {
             let spread = cell.variance + variance;
-            let far = (total / cell.full(n)).ln() - cell.rate;
+            let far = (total / cell.full(n, self.varies)).ln() - cell.rate;
             sum += cell.share * (-0.5 * far * far / spread).exp() / spread.sqrt();
             shares += cell.share;
         }
@@ -146,8 +162,9 @@ impl StageCurve {
 
     /// Takes into account that `n` workers moved `total`, with this variance of its logarithm.
     pub fn observe(&mut self, n: f64, total: f64, variance: f64) {
+        let varies = self.varies;
         for cell in &mut self.cells {
-            cell.learn((total / cell.full(n)).ln(), variance);
+            cell.learn((total / cell.full(n, varies)).ln(), variance);
         }
         self.settle();
     }
@@ -156,8 +173,9 @@ impl StageCurve {
     /// times as much: a cell that says less is wrong about a worker's rate, and does not know by how much.
     pub fn observe_at_least(&mut self, n: f64, total: f64, factor: f64, variance: f64) {
         let middle = factor.ln() / 2.0;
+        let varies = self.varies;
         for cell in &mut self.cells {
-            let rate = (total / cell.full(n)).ln();
+            let rate = (total / cell.full(n, varies)).ln();
             let far = rate - cell.rate;
             let spread = variance + cell.variance;
             if spread.is_finite() && far <= PLAIN * spread.sqrt() {
@@ -226,7 +244,7 @@ impl StageCurve {
     pub fn expected(&self, n: f64, limit: f64) -> f64 {
         let (mut sum, mut shares) = (0.0, 0.0);
         for cell in self.likely() {
-            let full = cell.full(n);
+            let full = cell.full(n, self.varies);
             let moved: f64 = NODE_WEIGHTS
                 .iter()
                 .zip(cell.rates)
@@ -242,7 +260,7 @@ impl StageCurve {
     pub fn outlook(&self, n: f64) -> (f64, f64) {
         let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
         for cell in self.likely() {
-            let moved = cell.full(n) * cell.rates[1];
+            let moved = cell.full(n, self.varies) * cell.rates[1];
             sum += cell.share * moved;
             squares += cell.share * moved * moved * (1.0 + cell.variance);
             shares += cell.share;
@@ -256,7 +274,7 @@ impl StageCurve {
     pub fn need(&self, total: f64, share: f64, most: f64) -> (f64, f64) {
         let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
         for cell in self.likely() {
-            let power = cell.full(most).max(cell.knee.min(most));
+            let power = cell.full(most, self.varies).max(cell.knee.min(most));
             let needed = share * (total / cell.rates[1]).min(power);
             let count = if needed <= cell.knee {
                 needed
@@ -296,7 +314,7 @@ impl StageCurve {
         let mut each: Vec<(f64, f64)> = Vec::with_capacity(self.cells.len());
         for cell in self.likely() {
             let hoped = cell.hoped * (deviations * cell.variance.sqrt()).exp();
-            each.push((cell.full(n) * cell.rates[1] * hoped, cell.share));
+            each.push((cell.full(n, self.varies) * cell.rates[1] * hoped, cell.share));
             all += cell.share;
         }
         each.sort_unstable_by(|a, b| b.0.total_cmp(&a.0));
@@ -316,6 +334,38 @@ mod tests {
 
     /// Variance of ln of what is seen to three percent.
     const CLOSE: f64 = 9e-4;
+
+    #[test]
+    fn where_workers_vary_the_curve_has_no_corner() {
+        let full = |n, varies| Cell::new(10.0, 0.0, 1.0).full(n, varies);
+        assert_eq!([2.0, 10.0, 30.0].map(|n| full(n, 0.0)), [2.0, 10.0, 10.0]);
+        assert_eq!([2.0, 30.0].map(|n| full(n, 0.3)), [2.0, 10.0], "far from it");
+        // 0.3 ÷ √10 of what ten move: half of the time they would move more than there is.
+        assert!((9.6..9.8).contains(&full(10.0, 0.3)), "{}", full(10.0, 0.3));
+        let rising: Vec<f64> = (1..=30).map(|n| full(f64::from(n), 0.3)).collect();
+        assert!(rising.is_sorted() && rising[10] < 10.0, "{rising:?}");
+        // Others, and workers that disturb one another.
+        for others in [-4.0, 5.0] {
+            let curve = |n, varies| Cell::new(10.0, others, 1.0).full(n, varies);
+            for n in [1.0, 3.0, 4.0, 5.0, 200.0] {
+                assert_eq!(curve(n, 0.3), curve(n, 0.0), "{n} beside {others}");
+            }
+            assert!(curve(10.0, 0.3) < curve(10.0, 0.0));
+        }
+    }
+
+    #[test]
+    fn more_workers_are_worth_it_where_each_varies() {
+        let close_to_all = |varies| {
+            let mut curve = StageCurve::default();
+            curve.set_varying(varies);
+            for n in [4.0, 8.0, 20.0, 30.0] {
+                curve.observe(n, 10.0 * n.min(12.0), CLOSE);
+            }
+            (1..40).map(f64::from).find(|&n| curve.expected(n, f64::INFINITY) > 117.0)
+        };
+        assert!(close_to_all(0.3) > close_to_all(0.0), "{:?} {:?}", close_to_all(0.3), close_to_all(0.0));
+    }
 
     /// What is believed after two looks at each of these numbers of workers.
     fn seen(numbers: &[f64], moved: impl Fn(f64) -> f64) -> StageCurve {
