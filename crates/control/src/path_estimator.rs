@@ -44,11 +44,9 @@ const CHANGE: f64 = 0.01;
 const CHANGED: f64 = 0.7;
 /// ln of how much likelier a change must be to be believed at once, and not when it is the likelier a second time.
 const PLAIN: f64 = 5.0;
-/// Of workers that are more or fewer by this (ln) than all that a stage was seen with, what is expected follows from its curve
-/// alone: if it differs that is another one than was thought, and the stage has not changed.
-const UNSEEN: f64 = 0.5;
-/// Standard deviations by which about as many workers do plainly more or less than when they were seen last.
-const OTHER: f64 = 2.0;
+/// A stage that differs by more than what is expected after its workers were changed by more than this (ln) has another
+/// curve than was thought, and has not changed.
+const SAME_WORKERS: f64 = 0.5;
 
 /// What is believed of every stage that may have more or fewer workers.
 #[derive(Clone, Debug, Default)]
@@ -56,8 +54,8 @@ pub struct PathEstimator {
     curves: PerStage<StageCurve>,
     /// Epochs running in which a change was the likelier.
     doubts: PerStage<u32>,
-    /// What so many workers could do when they were seen last, since the stage began anew.
-    looks: PerStage<Vec<Look>>,
+    /// Workers of the epoch before.
+    before: PerStage<f64>,
     /// Whether streams are still on their way to what they can move.
     recovery: Recovery,
     /// Whether what is remembered of a stage has not been held against it yet.
@@ -112,9 +110,11 @@ impl PathEstimator {
                 None => 0.0,
             };
             let ((n, busy), moved) = (at_work(seen, stage, busy), seen.throughput[stage].as_mbps());
+            let before = std::mem::replace(&mut self.before[stage], n);
             if moved > 0.0 {
                 let error = seen.standard_error[stage].max(MIN_ERROR);
-                changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval));
+                let same = before > 0.0 && (n / before).ln().abs() < SAME_WORKERS;
+                changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval), same);
                 if stage == Stage::Network {
                     self.hear(n, seen.interval.as_secs_f64());
                 }
@@ -144,9 +144,9 @@ impl PathEstimator {
         moved: f64,
         busy: f64,
         (error, interval): (f64, Duration),
+        same: bool,
     ) -> bool {
         let (curve, doubts) = (&mut self.curves[stage], &mut self.doubts[stage]);
-        let looks = &mut self.looks[stage];
         let seconds = interval.as_secs_f64();
         curve.forget((HAZARD * seconds).min(1.0), DRIFT * seconds);
         let recovers = stage == Stage::Network && self.recovery.grows();
@@ -163,49 +163,21 @@ impl PathEstimator {
         if std::mem::take(&mut self.unchecked[stage]) {
             recall::check(curve, n, able, variance);
         }
-        let look = Look { n, able, variance };
-        let near = looks.iter().min_by(|a, b| a.apart(n).total_cmp(&b.apart(n)));
-        let odds = match near {
-            Some(before) if look.is_another(before) => {
-                CHANGE.ln() + odds_of_another(curve, n, able, variance)
+        let mut changed = false;
+        if curve.is_known() && same {
+            let odds = CHANGE.ln() + odds_of_another(curve, n, able, variance);
+            *doubts = if odds > 0.0 { *doubts + 1 } else { 0 };
+            if *doubts == 1 && odds < PLAIN {
+                // It may be chance; a second such epoch is not.
+                return false;
             }
-            _ => f64::NEG_INFINITY,
-        };
-        *doubts = if odds > 0.0 { *doubts + 1 } else { 0 };
-        if *doubts == 1 && odds < PLAIN {
-            // It may be chance; a second such epoch is not.
-            return false;
+            changed = *doubts > 0;
+            if changed {
+                (*curve, *doubts) = (StageCurve::default(), 0);
+            }
         }
-        let changed = *doubts > 0;
-        if changed {
-            (*curve, *doubts) = (StageCurve::default(), 0);
-            looks.clear();
-        }
-        looks.retain(|other| other.n.round() != n.round());
-        looks.push(look);
         curve.observe(n, able, variance);
         changed
-    }
-}
-
-/// What `n` workers could do, with the variance of its ln.
-#[derive(Clone, Copy, Debug)]
-struct Look {
-    n: f64,
-    able: f64,
-    variance: f64,
-}
-
-impl Look {
-    /// ln of how many times more or fewer `n` workers are.
-    fn apart(&self, n: f64) -> f64 {
-        (n / self.n).ln().abs()
-    }
-
-    /// Whether it differs from what about as many workers could do `before` by more than chance and their number.
-    fn is_another(&self, before: &Self) -> bool {
-        let (apart, moved) = (self.apart(before.n), (self.able / before.able).ln().abs());
-        apart < UNSEEN && moved > apart + OTHER * (self.variance + before.variance).sqrt()
     }
 }
 
