@@ -42,9 +42,10 @@ and another one is the first on the next.
 The **oracle** is found in the same rotation: some fixed numbers of workers near what the scenario asks for run
 {choice.sweep_s:g} s each on the link as it is before the change and as it is after it; as long as a rule runs where random loss
 is what holds a stream back, since its window then shrinks for longer. The best rate of their late
-halves counts, and the least workers within {100 * (1 - AS_GOOD):.2g} % of it; but no more than those workers or the link can move by
-their limits: some seconds' writes of what was staged before came to as much as a fifth more than the link carries. A rule's whole run, its start and all it needed to
-notice the change, is held against that steady rate; so is the late half of each part.
+halves counts, and the least workers within {100 * (1 - AS_GOOD):.2g} % of it; but no more than those workers or the link
+can move by their limits: some seconds' writes of what was staged before came to as much as a fifth more than the link
+carries. A rule's whole run, its start and all it needed to notice the change, is held against that steady rate; so is
+the late half of each part.
 
 What arrives at the receiver's device counts, headers left out; of files, what our own log says was written. Round trips
 are 0.1 to 0.2 ms longer than drawn. What this machine cannot do is left out of the draw: random loss and files above
