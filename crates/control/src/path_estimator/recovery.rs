@@ -31,7 +31,7 @@ const DEEP: f64 = 0.5;
 /// Standard deviation of what streams move by its mean: those that a full link holds back differ by more.
 const ALIKE: f64 = 0.02;
 /// The most of it that is believed.
-const MOST_VARYING: f64 = 0.5;
+const MAX_VARYING: f64 = 0.5;
 /// Share of the time: a receiver that holds streams back for more of it makes them alike too, whatever queues.
 const HELD: f64 = 0.05;
 /// Segments that come before one is acknowledged, and the longest that it waits for them, in s (RFC 9293).
@@ -204,7 +204,7 @@ impl Recovery {
         // just begun, by when they did.
         let settled = !self.starts && self.open <= streams;
         if works && lost && !stands && settled {
-            self.varies = kernel.spread.min(MOST_VARYING);
+            self.varies = kernel.spread.min(MAX_VARYING);
         } else if self.capped {
             self.varies = 0.0;
         }
