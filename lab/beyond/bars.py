@@ -4,9 +4,9 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lab.beyond.cases import STEPS, TRANSFERS, case, share as share_case, steps
-from lab.beyond.figures import FAIR, FAIR_WITHIN_S, Share, again, share, workers
-from lab.beyond.rules import DEFAULT
+from lab.beyond.cases import HARM, STEPS, TRANSFERS, case, share as share_case, steps
+from lab.beyond.figures import FAIR, FAIR_WITHIN_S, Share, again, fair, harm, share, workers
+from lab.beyond.rules import BACKGROUND, DEFAULT
 from lab.grid.case import Case
 from lab.grid.figures import Found, ratio
 from lab.grid.remarks import default_bars
@@ -17,6 +17,10 @@ LEAST = 0.95
 MORE_WORKERS = 1.2
 WITHIN_EPOCHS = 5
 RETAKEN_WITHIN_S = 10
+# What `--share fair` takes, of what the streams that would fill the link alone take beside the same flows.
+FAIR_FROM, FAIR_TO = 0.9, 1.2
+# What `--share background` takes from others, of what they have alone.
+BACKGROUND_HARM = 0.1
 
 
 def row_bars(found: Found, names: Sequence[str]) -> list[Bar]:
@@ -69,4 +73,19 @@ def share_bars(found: Found) -> list[Bar]:
                      counted(indices, 3), all(each.is_fair for each in there), len(there)),
                  Bar(f"{count} transfers: s to retake what was freed", f"≤ {RETAKEN_WITHIN_S}", counted(left),
                      all_within(left, RETAKEN_WITHIN_S), len(there))]
+    return bars
+
+
+def harm_bars(found: Found) -> list[Bar]:
+    bars = []
+    for name in HARM:
+        there, fair_bps = found.get(name, {}), fair(found, name)
+        if (runs := there.get(DEFAULT)) and fair_bps:
+            taken = statistics.median(harm(name, run).ours_bps for run in runs) / fair_bps
+            bars.append(Bar(f"{name}: `{DEFAULT}` ÷ the streams that fill the link alone", f"{FAIR_FROM:g} to {FAIR_TO:g}",
+                            f"{taken:.2f}", FAIR_FROM <= taken <= FAIR_TO, len(runs)))
+        if runs := there.get(BACKGROUND.name):
+            done = statistics.median(harm(name, run).harm for run in runs)
+            bars.append(Bar(f"{name}: harm by `{BACKGROUND.name}`", f"≤ {BACKGROUND_HARM:g}", f"{done:.2f}",
+                            done <= BACKGROUND_HARM, len(runs)))
     return bars

@@ -1,6 +1,7 @@
 """The links: delay, loss, traffic of others, slow disks, steps, shares, and a plain TCP flow beside us."""
 
 import functools
+import math
 import re
 from dataclasses import dataclass, replace
 
@@ -28,9 +29,13 @@ STAGGER_S, TOGETHER_S, LEAVING_EVERY_S = 25.0, 40.0, 15.0
 TRANSFERS = (2, 3, 4)
 SHARED = "rtt-20"
 
-# A plain TCP flow has the link to itself, then a transfer of ours joins.
+# Plain TCP flows have the link to themselves, then a transfer of ours joins.
 ALONE_S, HARM_S = 20.0, 60.0
-HARM = {"harm-open": None, "harm-capped": 100_000_000}
+# How many they are, and what one of our streams moves at most.
+HARM: dict[str, tuple[int, int | None]] = {
+    "harm-open": (1, None), "harm-capped": (1, 100_000_000), "harm-capped-4": (4, 100_000_000),
+    "harm-capped-16": (16, 100_000_000)}
+HARM_ONE, HARM_MANY = tuple(HARM)[:2], tuple(HARM)[2:]
 
 
 def shown(bps: float) -> str:
@@ -66,13 +71,19 @@ def share(count: int) -> Case:
 
 
 def harm(name: str) -> Case:
-    """One foreign stream from first to last, which nothing but the link holds back."""
-    base, cap = scenario(SHARED), HARM[name]
+    """Foreign streams from first to last, which nothing but the link holds back."""
+    base, (flows, cap) = scenario(SHARED), HARM[name]
     path = replace(base, name=name, network=replace(base.network, worker_bps=cap or base.link_bps),
-                   others=replace(base.others, streams=1))
+                   others=replace(base.others, streams=flows))
     ours = "streams of ours not capped" if cap is None else f"{shown(cap)} a stream of ours"
-    return Case(name, f"A plain TCP flow on {shown(base.link_bps)}, 20 ms, {ours}", path, HARM_S,
-                visits=((ALONE_S, HARM_S),))
+    them = "A plain TCP flow" if flows == 1 else f"{flows} plain TCP flows"
+    return Case(name, f"{them} on {shown(base.link_bps)}, 20 ms, {ours}", path, HARM_S, visits=((ALONE_S, HARM_S),))
+
+
+def fills_alone(name: str) -> int:
+    """So many of our streams fill the link of this harm if nobody else uses it."""
+    path = harm(name).scenario
+    return math.ceil(path.link_bps / (path.stream_bps or path.link_bps))
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """What runs on these links say: the best fixed number, epochs after a step, fairness of a share, harm to a flow."""
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lab.beyond.cases import ALONE_S, HARM_S, LINKS, Step
+from lab.beyond.cases import ALONE_S, HARM, HARM_S, LINKS, Step, fills_alone
 from lab.grid.case import Case
 from lab.grid.figures import Found, Run, medians, numbered
 from lab.links.background import moved
@@ -100,12 +101,13 @@ def median_streams(log: Sequence[object], begin_s: float, end_s: float) -> float
     return usual(there)[NETWORK] if there else 0.0
 
 
-# A plain TCP flow beside us.
+# Plain TCP flows beside us.
 
 @dataclass(frozen=True)
 class Harm:
-    """What the flow had alone and beside us, and what we had, in bit/s."""
+    """What so many flows had together alone and beside us, and what we had, in bit/s."""
 
+    flows: int
     alone_bps: float
     beside_bps: float
     ours_bps: float
@@ -117,12 +119,18 @@ class Harm:
 
     @property
     def share(self) -> float:
-        """What the flow keeps, of an equal share of what both move."""
-        both = self.beside_bps + self.ours_bps
-        return self.beside_bps / (both / 2) if both else 0.0
+        """What the flows keep of an equal share of what all move, where a transfer of ours is one more flow."""
+        equal = (self.beside_bps + self.ours_bps) * self.flows / (self.flows + 1)
+        return self.beside_bps / equal if equal else 0.0
 
 
-def harm(run: Run) -> Harm:
+def harm(name: str, run: Run) -> Harm:
     others = run.record.notes["others"]
-    return Harm(moved(others, SETTLING_S / 2, ALONE_S), moved(others, ALONE_S + SETTLING_S, HARM_S),
+    return Harm(HARM[name][0], moved(others, SETTLING_S / 2, ALONE_S), moved(others, ALONE_S + SETTLING_S, HARM_S),
                 run.between(ALONE_S + SETTLING_S, HARM_S))
+
+
+def fair(found: Found, name: str) -> float | None:
+    """What the streams that would fill the link alone take beside the same flows, in bit/s."""
+    runs = found.get(name, {}).get(f"fixed {fills_alone(name)}", [])
+    return statistics.median(harm(name, run).ours_bps for run in runs) if runs else None

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from lab.beyond import tables
-from lab.beyond.bars import fixed_bars, row_bars, share_bars, step_bars
+from lab.beyond.bars import FAIR_FROM, FAIR_TO, fixed_bars, harm_bars, row_bars, share_bars, step_bars
 from lab.beyond.cases import HARM, LINKS, STAGGER_S, STEPS, TOGETHER_S, TRANSFERS, WHOLE_S, case, share as share_case
 from lab.beyond.figures import FAIR_OVER_S, best_fixed
 from lab.beyond.pictures import harm_picture, pictures
 from lab.beyond.rules import DEFAULT
-from lab.beyond.shards import LINKS as LINK_SHARDS, SHARDS, SWEEP
+from lab.beyond.shards import HARM as HARM_SHARD, HARM_MANY, LINKS as LINK_SHARDS, SHARDS, SWEEP
 from lab.grid.figures import Found, found_in, found_of
 from lab.grid.remarks import failures, measured_on
 from lab.grid.show import case_table, raw
@@ -55,7 +55,8 @@ def bars(found: Found, best: Mapping[str, int]) -> str:
     return (f"## What `{DEFAULT}` is to reach\n\nIn every row:\n\n" + measured_bars(rows)
             + "Against the best fixed number of the sweep, in the same rotation; workers are those of the stage that "
             "has most:\n\n" + measured_bars(fixed) + "After a step, in every run:\n\n" + measured_bars(step_bars(found))
-            + "On a shared link, in every run:\n\n" + measured_bars(share_bars(found)))
+            + "On a shared link, in every run:\n\n" + measured_bars(share_bars(found))
+            + "Beside plain TCP flows:\n\n" + measured_bars(harm_bars(found)))
 
 
 def picture(name: str, beside: Mapping[str, str]) -> str:
@@ -95,7 +96,10 @@ def shared(found: Found, beside: Mapping[str, str]) -> str:
 
 
 def harmed(found: Found, beside: Mapping[str, str]) -> str:
-    text = ("## Harm to a plain TCP flow\n\nOne foreign stream has the link to itself, then a transfer of ours joins. "
-            "Harm is (alone − beside us) ÷ alone; two that share equally do each other a harm of 0.50. Of an equal "
-            "share is what the flow keeps of half of what both move. `python3 -m lab run beyond-harm` measures it.\n\n")
+    text = ("## Harm to plain TCP flows\n\nForeign streams have the link to themselves, then a transfer of ours joins. "
+            "Harm is (alone − beside us) ÷ alone, of all of them together; two that share equally do each other a harm "
+            "of 0.50. Of an equal share is what the flows keep of what they would have if a transfer of ours were one "
+            "flow more. A fair transfer takes what the streams that would fill the link alone take beside the same "
+            f"flows: `--share fair` is to have {FAIR_FROM:g} to {FAIR_TO:g} of that. `python3 -m lab run {HARM_SHARD}` "
+            f"and `{HARM_MANY}` measure it.\n\n")
     return part(text, tables.harm_table(found), HARM, beside)

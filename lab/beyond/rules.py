@@ -20,6 +20,7 @@ def learned(recipe: str) -> Rule:
 
 AUTO = plain(DEFAULT)
 BACKGROUND = Rule("auto, background", DEFAULT, ("--share", "background"))
+FULL = Rule("auto, full", DEFAULT, ("--share", "full"))
 CLIMBING = tuple(map(plain, ("aimd", "fts3", "falcon", "gradient", "bayesian")))
 COORDINATED = tuple(map(plain, ("marlin", "universal")))
 LEARNED = tuple(map(learned, ("ldm", "discrete_rl")))
@@ -31,7 +32,8 @@ FEWER = (AUTO, BACKGROUND, *CLIMBING)
 SEES_ALL = ("rtt-20", "loss-1-in-1000", "cross-traffic", "slow-reader", "slow-writer")
 CHANGING = (AUTO, *map(plain, ("aimd", "fts3", "gradient", "universal")))
 SHARING = (AUTO, *map(plain, ("aimd", "gradient", "universal")))
-HARMING = (AUTO, BACKGROUND, *map(plain, ("aimd", "fts3", "gradient", "falcon")), *map(fixed, (1, 10)))
+# Those that are not trained for a link; one and ten of our streams fill the links of harm alone.
+HARMING = (AUTO, BACKGROUND, FULL, *CLIMBING, *COORDINATED, *map(fixed, (1, 10)))
 
 
 def rules_for(link: str) -> tuple[Rule, ...]:

@@ -15,9 +15,9 @@ SWEEP = "beyond-sweep"
 # The links of each shard; the rules it takes make it last about as long as the others.
 LINKS = {"beyond-links-rtt": cases.RTT[:3], "beyond-links-far": (*cases.RTT[3:], *cases.LOSS),
          "beyond-links-cross": cases.CROSS, "beyond-links-disk": cases.DISKS}
-STEPS, SHARES, HARM = "beyond-steps", "beyond-shares", "beyond-harm"
+STEPS, SHARES, HARM, HARM_MANY = "beyond-steps", "beyond-shares", "beyond-harm", "beyond-harm-many"
 REPEATS = 3
-STEP_REPEATS, SHARE_REPEATS, HARM_REPEATS = 5, 3, 5
+STEP_REPEATS, SHARE_REPEATS, HARM_REPEATS = 5, 3, 3
 # To compare what was copied in that time with its source, byte by byte.
 COMPARING = 1 / 6
 # To train for one link what has to be trained: about 40 s for `ldm`, 80 s for `automdt`.
@@ -76,6 +76,8 @@ SHARDS: tuple[Shard, ...] = (
                   CHANGING, STEP_REPEATS),
     crossed_shard(SHARES, "two to four transfers on one link", [cases.share(count) for count in cases.TRANSFERS],
                   SHARING, SHARE_REPEATS),
-    crossed_shard(HARM, "what a plain TCP flow loses beside us", [cases.harm(name) for name in cases.HARM], HARMING,
+    crossed_shard(HARM, "what a plain TCP flow loses beside us", [cases.harm(name) for name in cases.HARM_ONE], HARMING,
                   HARM_REPEATS),
+    crossed_shard(HARM_MANY, "what 4 and 16 plain TCP flows lose beside us",
+                  [cases.harm(name) for name in cases.HARM_MANY], HARMING, HARM_REPEATS),
 )

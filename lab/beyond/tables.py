@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from lab.beyond.bars import shares
 from lab.beyond.cases import HARM, STEPS, TRANSFERS, case, harm as harm_case, steps
-from lab.beyond.figures import FAIR, FAIR_WITHIN_S, again, harm, streams_after, streams_between
+from lab.beyond.figures import FAIR, FAIR_WITHIN_S, again, fair, harm, streams_after, streams_between
 from lab.beyond.rules import CHANGING, HARMING, SHARING
 from lab.grid.figures import Found, Run, medians, numbered
 from lab.ground.stats import counted
@@ -78,15 +78,16 @@ def shares_table(found: Found) -> str:
 def harm_table(found: Found) -> str:
     rows = []
     for name in HARM:
-        there = found.get(name, {})
+        there, fair_bps = found.get(name, {}), fair(found, name)
         for rule in (rule.name for rule in HARMING if rule.name in there):
             runs = there[rule]
-            all_ = [harm(run) for run in runs]
+            all_ = [harm(name, run) for run in runs]
+            ours = statistics.median(each.ours_bps for each in all_)
             rows.append([harm_case(name).title, f"`{rule}`", mbit(statistics.median(each.alone_bps for each in all_)),
                          mbit(statistics.median(each.beside_bps for each in all_)),
-                         mbit(statistics.median(each.ours_bps for each in all_)),
+                         mbit(ours), "" if fair_bps is None else f"{ours / fair_bps:.2f}",
                          counted([each.harm for each in all_], 2),
                          f"{statistics.median(each.share for each in all_):.2f}",
                          f"{statistics.median(run.streams for run in runs):.1f}", str(len(runs))])
-    return table(["link", "rule", "the flow alone, Mbit/s", "beside us", "ours", "harm", "of an equal share",
+    return table(["link", "rule", "the flows alone, Mbit/s", "beside us", "ours", "÷ what fills alone", "harm", "of an equal share",
                   "our streams", "n"], rows) if rows else ""

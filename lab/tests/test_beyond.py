@@ -37,14 +37,14 @@ def two(first: float, second: float) -> Record:
                    log([second] * 45 + [940.0] * 10, [5] * 45 + [10] * 10)])
 
 
-def beside(flow: float, ours: float) -> Record:
-    """The flow has 900 Mbit/s for 20 s, then less."""
+def beside(flow: float, ours: float, mover: str = "auto", name: str = "harm-open") -> Record:
+    """The flows have 900 Mbit/s for 20 s, then less."""
     others, moved = [(0.0, 0)], 0.0
     for second in range(1, 61):
         moved += (900.0 if second <= 20 else flow) * 1e6 / 8
         others.append((float(second), int(moved)))
     rates = [0.0] * 20 + [ours] * 40
-    return record(shards.HARM, "harm-open", "auto", rates, [log(rates[20:], [4] * 40)], others=others)
+    return record(shards.HARM, name, mover, rates, [log(rates[20:], [4] * 40)], others=others)
 
 
 class Cases(unittest.TestCase):
@@ -81,10 +81,14 @@ class Cases(unittest.TestCase):
         self.assertEqual([step.what for step in cases.steps(cases.case("cap-step"))],
                          ["stream 50 Mbit/s", "stream 100 Mbit/s"])
 
-    def test_harm_has_one_foreign_stream_and_a_cap_on_ours_or_none(self) -> None:
-        open_, capped = cases.harm("harm-open").scenario, cases.harm("harm-capped").scenario
-        self.assertTrue(has_background(open_) and open_.others.streams == capped.others.streams == 1)
-        self.assertEqual((open_.stream_bps, capped.stream_bps), (None, 100_000_000))
+    def test_harm_has_foreign_streams_and_a_cap_on_ours_or_none(self) -> None:
+        paths = {name: cases.harm(name).scenario for name in cases.HARM}
+        self.assertTrue(all(has_background(path) for path in paths.values()))
+        self.assertEqual([path.others.streams for path in paths.values()], [1, 1, 4, 16])
+        self.assertEqual([path.stream_bps for path in paths.values()], [None, *[100_000_000] * 3])
+        self.assertEqual([cases.fills_alone(name) for name in paths], [1, 10, 10, 10])
+        fixed = {rule.name for rule in rules.HARMING}
+        self.assertTrue({f"fixed {cases.fills_alone(name)}" for name in paths} <= fixed)
 
 
 class Figures(unittest.TestCase):
@@ -117,10 +121,12 @@ class Figures(unittest.TestCase):
         self.assertFalse(figures.share(cases.share(2), Run(two(800, 150))).is_fair)
 
     def test_harm(self) -> None:
-        found = figures.harm(Run(beside(300, 600)))
+        found = figures.harm("harm-open", Run(beside(300, 600)))
         self.assertAlmostEqual(found.harm, 2 / 3, places=3)
         self.assertAlmostEqual(found.share, 2 / 3, places=3)
         self.assertAlmostEqual(found.ours_bps / 1e6, 600, places=1)
+        # Of five equal shares the four flows have four fifths: 720 of 900.
+        self.assertAlmostEqual(figures.harm("harm-capped-4", Run(beside(300, 600))).share, 300 / 720, places=3)
 
 
 class Bars(unittest.TestCase):
@@ -144,6 +150,16 @@ class Bars(unittest.TestCase):
         self.assertEqual([bar.met for bar in bars.step_bars(found_in([STEP], shards.STEPS))], [True, False])
         self.assertEqual([bar.met for bar in bars.share_bars(found_in([two(500, 450)], shards.SHARES))], [True, True])
         self.assertEqual([bar.met for bar in bars.share_bars(found_in([two(800, 150)], shards.SHARES))], [False, True])
+
+    def test_harm(self) -> None:
+        runs = [beside(300, 600), beside(340, 500, "fixed 1"), beside(850, 50, "auto, background")]
+        made = bars.harm_bars(found_in(runs, shards.HARM))
+        self.assertEqual([(bar.measured, bar.met) for bar in made], [("1.20", True), ("0.06", True)])
+        runs = [beside(300, 700), beside(340, 500, "fixed 1"), beside(700, 50, "auto, background")]
+        self.assertEqual([bar.met for bar in bars.harm_bars(found_in(runs, shards.HARM))], [False, False])
+        # Where ten fill the link alone, one is no measure.
+        runs = [beside(300, 600, name="harm-capped"), beside(340, 500, "fixed 1", "harm-capped")]
+        self.assertEqual(bars.harm_bars(found_in(runs, shards.HARM)), [])
 
 
 class Page(unittest.TestCase):
