@@ -89,5 +89,5 @@ def harm_table(found: Found) -> str:
                          counted([each.harm for each in all_], 2),
                          f"{statistics.median(each.share for each in all_):.2f}",
                          f"{statistics.median(run.streams for run in runs):.1f}", str(len(runs))])
-    return table(["link", "rule", "the flows alone, Mbit/s", "beside us", "ours", "÷ what fills alone", "harm", "of an equal share",
-                  "our streams", "n"], rows) if rows else ""
+    return table(["link", "rule", "the flows alone, Mbit/s", "beside us", "ours", "÷ what fills alone", "harm",
+                  "of an equal share", "our streams", "n"], rows) if rows else ""
