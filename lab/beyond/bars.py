@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from lab.beyond.cases import HARM, STEPS, TRANSFERS, case, share as share_case, steps
 from lab.beyond.figures import FAIR, FAIR_WITHIN_S, Share, again, fair, harm, share, workers
-from lab.beyond.rules import BACKGROUND, DEFAULT
+from lab.beyond.rules import BACKGROUND, DEFAULT, FULL
 from lab.grid.case import Case
 from lab.grid.figures import Found, ratio
 from lab.grid.remarks import default_bars
@@ -14,7 +14,7 @@ from lab.ground.stats import counted
 from lab.pages.parts import Bar, at_least
 
 LEAST = 0.95
-MORE_WORKERS = 1.2
+MORE_WORKERS, FULL_WORKERS = 1.2, 1.3
 WITHIN_EPOCHS = 5
 RETAKEN_WITHIN_S = 10
 # What `--share fair` takes, of what the streams that would fill the link alone take beside the same flows.
@@ -28,17 +28,24 @@ def row_bars(found: Found, names: Sequence[str]) -> list[Bar]:
     return default_bars(found, [replace(case(name), title=name) for name in names])
 
 
-def fixed_bars(found: Found, of: Case, best_number: int | None) -> list[Bar]:
+def fixed_bars(found: Found, of: Case, best_number: int | None, own: str = DEFAULT,
+               more: float = MORE_WORKERS) -> list[Bar]:
     """Against the best fixed number of the sweep, in the same rotation."""
     there = found.get(of.name, {})
     mover = f"fixed {best_number}"
-    pair = ratio(there.get(DEFAULT, []), there.get(mover, []))
+    pair = ratio(there.get(own, []), there.get(mover, []))
     if pair is None or best_number is None:
         return []
-    own = statistics.median(workers(run) for run in there[DEFAULT])
-    return [*at_least(f"{of.name}: ÷ {mover}", pair, LEAST),
-            Bar(f"{of.name}: workers ÷ those of {mover}", f"≤ {MORE_WORKERS:g}", f"{own / best_number:.2f}",
-                own <= MORE_WORKERS * best_number, pair.count)]
+    used = statistics.median(workers(run) for run in there[own])
+    name = of.name if own == DEFAULT else f"{of.name}, {own}"
+    return [*at_least(f"{name}: ÷ {mover}", pair, LEAST),
+            Bar(f"{name}: workers ÷ those of {mover}", f"≤ {more:g}", f"{used / best_number:.2f}",
+                used <= more * best_number, pair.count)]
+
+
+def full_bars(found: Found, of: Case, best_number: int | None) -> list[Bar]:
+    """Of a transfer that takes what it can get: beside others more workers bring a little more for long."""
+    return fixed_bars(found, of, best_number, FULL.name, FULL_WORKERS)
 
 
 def all_within(values: Sequence[float | None], most: float) -> bool:

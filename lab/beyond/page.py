@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from lab.beyond import tables
-from lab.beyond.bars import FAIR_FROM, FAIR_TO, fixed_bars, harm_bars, row_bars, share_bars, step_bars
-from lab.beyond.cases import HARM, LINKS, STAGGER_S, STEPS, TOGETHER_S, TRANSFERS, WHOLE_S, case, share as share_case
+from lab.beyond.bars import FAIR_FROM, FAIR_TO, fixed_bars, full_bars, harm_bars, row_bars, share_bars, step_bars
+from lab.beyond.cases import CROSS, HARM, LINKS, STAGGER_S, STEPS, TOGETHER_S, TRANSFERS, WHOLE_S, case
+from lab.beyond.cases import share as share_case
 from lab.beyond.figures import FAIR_OVER_S, best_fixed
 from lab.beyond.pictures import harm_picture, pictures
 from lab.beyond.rules import DEFAULT
@@ -52,6 +53,7 @@ def page(records: Mapping[str, Sequence[Record]] | None = None) -> Page:
 def bars(found: Found, best: Mapping[str, int]) -> str:
     rows = row_bars(found, (*LINKS, *STEPS))
     fixed = [bar for link in LINKS for bar in fixed_bars(found, case(link), best.get(link))]
+    fixed += [bar for link in CROSS for bar in full_bars(found, case(link), best.get(link))]
     return (f"## What `{DEFAULT}` is to reach\n\nIn every row:\n\n" + measured_bars(rows)
             + "Against the best fixed number of the sweep, in the same rotation; workers are those of the stage that "
             "has most:\n\n" + measured_bars(fixed) + "After a step, in every run:\n\n" + measured_bars(step_bars(found))

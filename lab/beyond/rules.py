@@ -1,6 +1,6 @@
 """Which rules are tried on which links: all on some, the fewer on links that differ only in a number."""
 
-from lab.beyond.cases import DISKS, LINKS
+from lab.beyond.cases import CROSS, DISKS, LINKS
 from lab.grid.engine import Rule, fixed
 
 DEFAULT = "auto"
@@ -39,4 +39,4 @@ HARMING = (AUTO, BACKGROUND, FULL, *CLIMBING, *COORDINATED, *map(fixed, (1, 10))
 def rules_for(link: str) -> tuple[Rule, ...]:
     assert link in LINKS
     rules = ALL if link in SEES_ALL else FEWER
-    return (*rules, AUTOMDT) if link in DISKS else rules
+    return (*rules, *([AUTOMDT] if link in DISKS else []), *([FULL] if link in CROSS else []))

@@ -144,6 +144,10 @@ class Bars(unittest.TestCase):
         made = bars.fixed_bars(found_in(RTT, "beyond-links-rtt"), cases.case("rtt-20"), 10)
         self.assertEqual([bar.met for bar in made], [True, True])
         self.assertEqual(made[1].measured, "1.10")
+        full = [steady("auto, full", 960 + r, 14, r) for r in range(3)]
+        made = bars.full_bars(found_in([*RTT, *full], "beyond-links-rtt"), cases.case("rtt-20"), 10)
+        self.assertEqual([bar.met for bar in made], [True, False])
+        self.assertEqual(made[1].what, "rtt-20, auto, full: workers ÷ those of fixed 10")
         self.assertEqual(bars.fixed_bars(found_in(RTT, "beyond-links-rtt"), cases.case("rtt-20"), 12), [])
 
     def test_steps_and_shares(self) -> None:
