@@ -54,8 +54,6 @@ pub struct Recovery {
     open: f64,
     rate: f64,
     lost: bool,
-    /// How unequal they were then: 0 where each moved as much, and 1 where all shares up to twice the mean were alike frequent.
-    unequal: f64,
     /// Whether but one epoch was seen, in which windows were on their way up.
     starts: bool,
     /// The share of a round trip that was spent in queues.
@@ -181,8 +179,6 @@ impl Recovery {
             self.changed = began;
         }
         (self.streams, self.open, self.rate, self.lost) = (streams, f64::from(kernel.count), rate, lost);
-        // Shares that are evenly between two limits differ by √3 standard deviations from the mean at most.
-        self.unequal = (3.0_f64.sqrt() * kernel.spread).min(1.0);
         let least = self.round_trip.map_or(0.0, |least| least.as_secs_f64());
         self.queued = seen.rtt.map_or(0.0, |now| (1.0 - least / now.as_secs_f64().max(least)).max(0.0));
         let works = seen.waited.network.is_none_or(|waited| waited < STARVED);
@@ -235,12 +231,10 @@ impl Recovery {
         rate * self.round_trip.unwrap_or_default().as_secs_f64() / SEGMENT_BITS
     }
 
-    /// Segments that each of so many streams lacks of what moves as much as all did: those that moved least are let go, with
-    /// what they had in the queue.
+    /// Segments that each of so many streams lacks of what moves as much as all did.
     fn gap(&self, left: f64) -> f64 {
-        let gone = 1.0 - left / self.streams.max(1.0);
-        let moved = gone * (1.0 - self.unequal * (1.0 - gone));
-        self.window(self.rate) * (1.0 - (1.0 - moved) / (1.0 - self.queued)) / left
+        let window = self.window(self.rate);
+        window / left - window / (1.0 - self.queued) / self.streams.max(1.0)
     }
 
     /// How many seconds a window needs to grow by so many segments.
@@ -485,13 +479,5 @@ mod tests {
         assert_eq!(fewest((80, 100)), 13.0, "a fifth of the round trip is queue");
         assert_eq!(fewest((80, 800)), 2.0, "nearly all of it is");
         assert_eq!(fewest((1, 2)), 1.0, "near, the gap is filled at once");
-        let unequal = |spread| {
-            let of = |seen: Observation| {
-                Observation { streams: seen.streams.map(|it| Streams { count: 16, spread, ..it }), ..seen }
-            };
-            after(&[of(second(1, 16, 1000, (80, 100))), of(second(2, 16, 1000, (80, 100)))]).fewest()
-        };
-        assert_eq!(unequal(0.0), 13.0);
-        assert_eq!(unequal(0.6), 9.0, "seven of sixteen that moved least moved a fifth");
     }
 }
