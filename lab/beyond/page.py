@@ -26,7 +26,7 @@ sweep finds. Two network namespaces joined by a bottleneck with a round-trip tim
 TCP cubic, MTU 1500; at most 32 workers a stage. Memory to memory by `tidegate probe`; where a disk is slow, files in
 memory with a rate for each reader or writer, copied into fresh memory and checked. `ldm`, `discrete_rl` and, where
 there are files, `automdt` are trained on the very path they drive, with its own numbers, before the rotation. What
-arrives is counted at the receiver's device, other traffic and headers left out.
+arrives is counted at the receiver's device, other traffic and headers left out. A rule that a table lacks was not run there.
 
 """
 
