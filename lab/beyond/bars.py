@@ -88,11 +88,11 @@ def harm_bars(found: Found) -> list[Bar]:
     for name in HARM:
         there, fair_bps = found.get(name, {}), fair(found, name)
         if (runs := there.get(DEFAULT)) and fair_bps:
-            taken = statistics.median(harm(name, run).ours_bps for run in runs) / fair_bps
+            taken = statistics.median(harm(run).ours_bps for run in runs) / fair_bps
             bars.append(Bar(f"{name}: `{DEFAULT}` ÷ the streams that fill the link alone",
                             f"{FAIR_FROM:g} to {FAIR_TO:g}", f"{taken:.2f}", FAIR_FROM <= taken <= FAIR_TO, len(runs)))
         if runs := there.get(BACKGROUND.name):
-            done = statistics.median(harm(name, run).harm for run in runs)
+            done = statistics.median(harm(run).harm for run in runs)
             bars.append(Bar(f"{name}: harm by `{BACKGROUND.name}`", f"≤ {BACKGROUND_HARM:g}", f"{done:.2f}",
                             done <= BACKGROUND_HARM, len(runs)))
     return bars

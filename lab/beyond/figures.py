@@ -124,13 +124,13 @@ class Harm:
         return self.beside_bps / equal if equal else 0.0
 
 
-def harm(name: str, run: Run) -> Harm:
+def harm(run: Run) -> Harm:
     others = run.record.notes["others"]
-    return Harm(HARM[name][0], moved(others, SETTLING_S / 2, ALONE_S), moved(others, ALONE_S + SETTLING_S, HARM_S),
+    return Harm(HARM[run.record.set][0], moved(others, SETTLING_S / 2, ALONE_S), moved(others, ALONE_S + SETTLING_S, HARM_S),
                 run.between(ALONE_S + SETTLING_S, HARM_S))
 
 
 def fair(found: Found, name: str) -> float | None:
     """What the streams that would fill the link alone take beside the same flows, in bit/s."""
     runs = found.get(name, {}).get(f"fixed {fills_alone(name)}", [])
-    return statistics.median(harm(name, run).ours_bps for run in runs) if runs else None
+    return statistics.median(harm(run).ours_bps for run in runs) if runs else None

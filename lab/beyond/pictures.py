@@ -81,7 +81,7 @@ def harm_picture(found: Found, name: str) -> str | None:
     runs: list[Run] = found.get(name, {}).get(DEFAULT, [])
     if not runs:
         return None
-    run = runs[median_at([harm(name, each).harm for each in runs])]
+    run = runs[median_at([harm(each).harm for each in runs])]
     others = run.record.notes["others"]
     seconds = [EVERY_S * i for i in range(1, int(of.seconds / EVERY_S) + 1)]
     flow = [(s, moved(others, s - EVERY_S, s) / 1e6) for s in seconds]

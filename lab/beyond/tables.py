@@ -81,7 +81,7 @@ def harm_table(found: Found) -> str:
         there, fair_bps = found.get(name, {}), fair(found, name)
         for rule in (rule.name for rule in HARMING if rule.name in there):
             runs = there[rule]
-            all_ = [harm(name, run) for run in runs]
+            all_ = [harm(run) for run in runs]
             ours = statistics.median(each.ours_bps for each in all_)
             rows.append([harm_case(name).title, f"`{rule}`", mbit(statistics.median(each.alone_bps for each in all_)),
                          mbit(statistics.median(each.beside_bps for each in all_)),

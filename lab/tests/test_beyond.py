@@ -121,12 +121,12 @@ class Figures(unittest.TestCase):
         self.assertFalse(figures.share(cases.share(2), Run(two(800, 150))).is_fair)
 
     def test_harm(self) -> None:
-        found = figures.harm("harm-open", Run(beside(300, 600)))
+        found = figures.harm(Run(beside(300, 600)))
         self.assertAlmostEqual(found.harm, 2 / 3, places=3)
         self.assertAlmostEqual(found.share, 2 / 3, places=3)
         self.assertAlmostEqual(found.ours_bps / 1e6, 600, places=1)
         # Of five equal shares the four flows have four fifths: 720 of 900.
-        self.assertAlmostEqual(figures.harm("harm-capped-4", Run(beside(300, 600))).share, 300 / 720, places=3)
+        self.assertAlmostEqual(figures.harm(Run(beside(300, 600, name="harm-capped-4"))).share, 300 / 720, places=3)
 
 
 class Bars(unittest.TestCase):
