@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab import aimd, automdt, beyond, drawn, eight, far, ldm, many, python, rows, ssh
+from lab import aimd, automdt, beyond, drawn, eight, far, ldm, many, python, remembered, rows, ssh
 from lab.controllers import cells as controllers
 from lab.controllers.report import page as controllers_page
 from lab.eos import shards as eos
@@ -41,6 +41,7 @@ CHAPTERS = (
     Chapter("beyond", beyond.SHARDS, beyond.page),
     Chapter("beyond-random", drawn.SHARDS, drawn.page),
     Chapter("beyond-rows", rows.SHARDS, rows.page),
+    Chapter("beyond-memory", remembered.SHARDS, remembered.page),
     Chapter("far", far.SHARDS, far.page),
     Chapter("ssh", ssh.SHARDS, ssh.page),
     Chapter("many", many.SHARDS, many.page),

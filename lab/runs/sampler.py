@@ -99,7 +99,7 @@ class Sampler:
     """Context manager: takes samples while the block runs."""
 
     def __init__(self, namespace: str, ports: Collection[int] | None = None, device: str = "veth0",
-                 besides: int | None = None, content: bool = False) -> None:
+                 besides: int | None = None, content: bool = False, every_s: float = EVERY_S) -> None:
         self.namespace = namespace
         self.ports = ports
         self.device = device
@@ -107,6 +107,7 @@ class Sampler:
         self.besides = besides
         # Whether headers are left out: a bottleneck may or may not cut what passes into single packets.
         self.content = content
+        self.every_s = every_s
         self.samples: list[Sample] = []
         # When the samples begin, on the monotonic clock.
         self.begun = 0.0
@@ -145,7 +146,7 @@ class Sampler:
         self.begun = begin
         self.samples.append((0.0, 0, 0))
         self.ready.set()
-        while not self.stop.wait(max(0.0, begin + len(self.samples) * EVERY_S - time.monotonic())):
+        while not self.stop.wait(max(0.0, begin + len(self.samples) * self.every_s - time.monotonic())):
             bytes_, open_ = self.read()
             self.samples.append((round(time.monotonic() - begin, 3), bytes_ - first, open_))
         bytes_, open_ = self.read()

@@ -33,6 +33,7 @@ use crate::recorder::Recorder;
 use crate::run_memory::{RunMemory, notice};
 use crate::settings::ControlArgs;
 use crate::ssh::OverSsh;
+use crate::steady::UntilSteady;
 use crate::summary::{FailedFile, Files, Status, Summary, failed_file};
 
 /// What moves data once it has begun.
@@ -97,6 +98,17 @@ impl<'a> Work<'a> {
 }
 
 impl Work<'_> {
+    /// The same until its rate has stopped rising and was seen for so long.
+    #[must_use]
+    pub fn until_steady(mut self, least: Duration) -> Self {
+        let mut begin = self.begin;
+        self.begin = Box::new(move || {
+            let begun = begin()?;
+            Ok(Begun { transfer: Box::new(UntilSteady::new(begun.transfer, least)), ..begun })
+        });
+        self
+    }
+
     /// The same between two places of this host: of the endpoint of ours that is `loopback` nobody needs to hear.
     #[must_use]
     pub fn at_home(mut self, loopback: Option<String>) -> Self {

@@ -10,6 +10,7 @@ mod chart;
 mod exit;
 mod followed;
 mod recalled;
+mod steady;
 mod terminal;
 
 mod signals;

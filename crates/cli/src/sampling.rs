@@ -21,7 +21,7 @@ pub struct SamplingArgs {
     /// and of two endpoints the source is asked to measure to the other]
     #[arg(long, value_name = "HOST[:PORT]")]
     pub iperf3: Option<String>,
-    /// How long each sample is [default: 400ms to 1s, by the size]
+    /// How long each sample is, once its streams are up to speed [default: 400ms to 1s, by the size]
     #[arg(long, value_name = "TIME", value_parser = sample_time, conflicts_with = "sample_size")]
     pub sample_time: Option<Duration>,
     /// How much each sample is, instead

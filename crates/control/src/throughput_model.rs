@@ -13,7 +13,7 @@
 //!
 //! A sample gives one equation, p′ₙ = n²/Th². Coefficients are for throughput in Mbit/s. [`sampling`] says
 //! which n to measure, [`choice`] which model to believe and what n follows from it, [`selection`] which models are
-//! asked at all.
+//! asked at all, [`settled`] from when on what is measured is what the streams carry.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +31,8 @@ pub mod choice;
 pub mod sampling;
 
 pub mod selection;
+
+pub mod settled;
 
 pub use choice::{Choice, Options, choose};
 pub use dinda::Dinda;

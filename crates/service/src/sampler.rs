@@ -8,8 +8,10 @@
 pub(crate) mod credential;
 
 pub mod gridftp;
+pub(crate) mod growing;
 pub mod iperf3;
 pub(crate) mod native;
+mod omitted;
 pub(crate) mod program;
 
 use std::future::Future;
@@ -26,6 +28,9 @@ use tidegate_contract::redact;
 pub const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(400)..=Duration::from_secs(60);
 /// The smallest and the largest sample by bytes.
 pub(crate) const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=ByteCount::gib(64);
+
+/// What is said of a rate that had no time to settle.
+const STILL_ROSE: &str = "its rate still rose when the sample ended";
 
 /// The programs that measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -87,7 +92,7 @@ tidegate_control::named!(SamplerKind, "sampler");
 /// How long, or how much, one sample is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So long; what starts up is left out where the program tells it apart.
+    /// So long, once the streams are up to speed: connecting and slow start are left out.
     Time(Duration),
     /// So much.
     Bytes(ByteCount),

@@ -54,6 +54,13 @@ pub enum Iperf3Amount {
     Seconds(u32),
     /// So much.
     Bytes(ByteCount),
+    /// As much as goes in so many seconds after others that do not count; since version 11.
+    SecondsAfter {
+        /// Of the start, that do not count.
+        omitted: u32,
+        /// That count.
+        measured: u32,
+    },
 }
 
 /// A test by iperf3 that one endpoint makes against another.

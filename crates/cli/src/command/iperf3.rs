@@ -54,6 +54,9 @@ pub struct Iperf3Args {
     /// How long to measure, rounded up to whole seconds [default: 10s]
     #[arg(long, value_name = "TIME", value_parser = length, requires = "to", conflicts_with = "bytes")]
     time: Option<Duration>,
+    /// Leave so much of the start out, before --time, rounded up to whole seconds
+    #[arg(long, value_name = "TIME", value_parser = beginning, requires = "to", conflicts_with = "bytes")]
+    omit: Option<Duration>,
     /// How much to move, instead
     #[arg(long, value_name = "SIZE", requires = "to")]
     bytes: Option<ByteCount>,
@@ -89,6 +92,10 @@ pub fn run(args: &Iperf3Args) -> anyhow::Result<ExitCode> {
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
 }
 
+fn beginning(text: &str) -> Result<Duration, String> {
+    time(text, Duration::ZERO..=Duration::from_secs(60), "must be from 0s to 60s")
+}
+
 fn length(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_millis(1)..=Duration::from_secs(300), "must be from 1ms to 300s")
 }
@@ -100,9 +107,11 @@ fn endpoint(text: &OsString) -> anyhow::Result<Address> {
 /// Has one endpoint measure against the other, and prints what iperf3 told there.
 fn between(args: &Iperf3Args, from: &Address, to: &Address) -> anyhow::Result<ExitCode> {
     let seconds = |time: Duration| u32::try_from(time.as_millis().div_ceil(1000)).unwrap_or(u32::MAX);
-    let amount = match args.bytes {
-        Some(bytes) => Iperf3Amount::Bytes(bytes),
-        None => Iperf3Amount::Seconds(seconds(args.time.unwrap_or(TIME))),
+    let measured = seconds(args.time.unwrap_or(TIME));
+    let amount = match (args.bytes, args.omit.map_or(0, seconds)) {
+        (Some(bytes), _) => Iperf3Amount::Bytes(bytes),
+        (None, 0) => Iperf3Amount::Seconds(measured),
+        (None, omitted) => Iperf3Amount::SecondsAfter { omitted, measured },
     };
     let test = Iperf3Test { streams: args.streams, amount, reverse: args.reverse, buffer: args.tcp_buffer };
     let report = iperf3_between(from, to, args.trust.pki()?.as_ref(), test, args.limit)?;

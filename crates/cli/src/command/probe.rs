@@ -17,6 +17,7 @@ use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
 use crate::signals::interrupt_on_signals;
+use crate::steady::Steady;
 use crate::summary::Status;
 use crate::terminal;
 use crate::values::{size, time};
@@ -39,6 +40,9 @@ pub struct ProbeArgs {
     /// How long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = probe_time)]
     time: Duration,
+    /// End as soon as the rate has stopped rising and was seen for so long; --time is the most that this may take
+    #[arg(long, value_name = "TIME", value_parser = steady_time)]
+    steady: Option<Duration>,
     /// End after so much, if that is before the time is over [default: no such end]
     #[arg(long, value_name = "SIZE", value_parser = probe_size)]
     bytes: Option<ByteCount>,
@@ -50,6 +54,10 @@ pub struct ProbeArgs {
 
 fn probe_time(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_millis(500)..=Duration::from_secs(86_400), "must be from 500ms to 86400s")
+}
+
+fn steady_time(text: &str) -> Result<Duration, String> {
+    time(text, Duration::from_millis(100)..=Duration::from_secs(3600), "must be from 100ms to 3600s")
 }
 
 fn probe_size(text: &str) -> Result<ByteCount, String> {
@@ -65,9 +73,18 @@ struct Report<'a> {
     throughput_bps: u64,
     best_throughput_bps: u64,
     best_concurrency: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steady: Option<SteadyRate>,
     loss: Option<f64>,
     rtt_us: Option<u64>,
     epochs: &'a [Epoch],
+}
+
+/// What was seen since the rate stopped rising.
+#[derive(Serialize)]
+struct SteadyRate {
+    throughput_bps: u64,
+    duration_ms: u64,
 }
 
 /// Runs the command.
@@ -87,7 +104,10 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     // There is no content to verify; a damaged block is noticed all the same.
     terms.verify = Verify::Block;
     let setup = args.route.setup(terms, pace, interrupt_on_signals())?;
-    let work = Work::transfer(from, to, setup, args.route.transfer.retry_for);
+    let mut work = Work::transfer(from, to, setup, args.route.transfer.retry_for);
+    if let Some(least) = args.steady {
+        work = work.until_steady(least);
+    }
     let job = args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?);
     let ended = job.run()?;
     if let Some(error) = ended.error {
@@ -100,6 +120,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let mean = BitRate::from_bps(weighted / time.max(1) as f64);
     let best = epochs.iter().max_by_key(|epoch| network(epoch));
     let last = epochs.last();
+    let steady = args.steady.and_then(|least| Steady::of(epochs, least).rate());
     if args.output.json {
         let report = Report {
             status: ended.summary.status,
@@ -109,6 +130,10 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
             throughput_bps: mean.0,
             best_throughput_bps: best.map_or(0, |epoch| network(epoch).0),
             best_concurrency: best.map_or(0, |epoch| epoch.concurrency.network),
+            steady: steady.map(|(rate, time)| SteadyRate {
+                throughput_bps: rate.0,
+                duration_ms: time.as_millis() as u64,
+            }),
             loss: last.and_then(|epoch| epoch.loss),
             rtt_us: last.and_then(|epoch| epoch.rtt_us),
             epochs,
@@ -135,6 +160,12 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         }
         None => "no epoch was completed: give --time more, or --epoch less".to_owned(),
     });
+    if args.steady.is_some() && !epochs.is_empty() {
+        lines.push(match steady {
+            Some((rate, time)) => format!("steady {rate} over the last {:.1} s", time.as_secs_f64()),
+            None => "it still rose: give --time more".to_owned(),
+        });
+    }
     terminal::print(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -98,7 +98,7 @@ pub async fn take(
                 doubling.record(measured.throughput);
                 if samples.taken.len() == 1 && measured.throughput > BitRate::ZERO {
                     let single = single_time(plan.bytes, &measured);
-                    if !plan.always && single < measured.measured * WORTH {
+                    if !plan.always && single < measured.spent * WORTH {
                         samples.too_little = true;
                         break;
                     }

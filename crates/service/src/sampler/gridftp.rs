@@ -1,6 +1,6 @@
 //! `globus-url-copy` from `/dev/zero` to `/dev/null`: between two GridFTP servers, or one and this host.
 //!
-//! Its own figures count in whole seconds, so what its conversation with the servers says is timed instead: from
+//! It moves amounts, not times. Its own figures count in whole seconds, so what its conversation with the servers says is timed instead: from
 //! the reply that data begins to flow until the operation is complete. Connecting and logging in are not in it.
 
 use std::path::PathBuf;
@@ -10,19 +10,12 @@ use tidegate_control::{BitRate, ByteCount};
 use url::Url;
 
 use crate::sampler::credential;
+use crate::sampler::growing::{Growing, Learned};
 use crate::sampler::program::Invocation;
-use crate::sampler::{Amount, Failure, Measured, Measuring, SIZES, Sampler, SamplerError, SamplerKind};
+use crate::sampler::{Amount, Failure, Measured, Measuring, STILL_ROSE, Sampler, SamplerError, SamplerKind};
 
 /// Most streams asked of a server.
 pub(super) const MAX_STREAMS: u16 = 128;
-
-/// It moves amounts, not times. The first amount of a sample by time is carried in seconds even by a path of
-/// 1 Mbit/s; the next one is what the path would have carried, but not more than so many times the one before.
-pub(crate) const FIRST: ByteCount = ByteCount::mib(2);
-pub(crate) const GROWTH: f64 = 32.0;
-/// So many amounts are tried until one takes a good part of the time that was asked for.
-const TRIES: u32 = 4;
-pub(crate) const GOOD_PART: f64 = 0.4;
 
 /// Lines that are heard within so long were read at once, on a host that had no time for it before: what lies between them
 /// is not the time of the transfer.
@@ -62,8 +55,8 @@ pub struct GridFtp {
     /// What to read, a space, what to write: it has passwords, and goes by standard input.
     urls: String,
     options: GridFtpOptions,
-    /// What the last sample showed, with its streams.
-    rate: Option<BitRate>,
+    /// What the last sample showed.
+    learned: Option<Learned>,
 }
 
 impl GridFtp {
@@ -74,7 +67,7 @@ impl GridFtp {
             let why = "both ends are on this host: the gridftp sampler measures against a server, gsiftp://… or ftp://…";
             return Err(SamplerError::new(Failure::Usage, why));
         }
-        Ok(Self { urls: format!("{from} {to}\n"), options, rate: None })
+        Ok(Self { urls: format!("{from} {to}\n"), options, learned: None })
     }
 
     /// Whether the program here sends, and not a server.
@@ -138,41 +131,42 @@ impl GridFtp {
     async fn sample(&mut self, streams: u16, amount: Amount) -> Result<Measured, SamplerError> {
         let started = Instant::now();
         let limit = amount.checked()?.limit();
-        let mut moved = ByteCount(0);
-        let mut bytes = match (amount, self.rate) {
-            (Amount::Bytes(bytes), _) => bytes,
-            (Amount::Time(time), Some(rate)) => carried(rate, time),
-            (Amount::Time(_), None) => FIRST,
-        };
-        let mut tried = 0;
-        loop {
-            let left = limit.saturating_sub(started.elapsed());
-            let carried = bytes;
-            let timed = self.once(streams, bytes, left).await?;
-            moved += bytes;
-            tried += 1;
-            let throughput = BitRate::over(bytes, timed.measured);
-            let enough = match amount {
-                Amount::Bytes(_) => true,
-                Amount::Time(time) => {
-                    let growth = time.as_secs_f64() / timed.measured.as_secs_f64();
-                    let more = (bytes.0 as f64 * growth.min(GROWTH)) as u64;
-                    bytes = ByteCount(more.clamp(SIZES.start().0, SIZES.end().0));
-                    growth <= 1.0 / GOOD_PART
-                }
-            };
-            if enough || tried >= TRIES {
-                self.rate = Some(throughput);
+        let length = match amount {
+            Amount::Time(length) => length,
+            Amount::Bytes(bytes) => {
+                let timed = self.once(streams, bytes, limit).await?;
                 return Ok(Measured {
                     streams,
-                    throughput,
-                    bytes: moved,
+                    throughput: BitRate::over(bytes, timed.measured),
+                    bytes,
                     measured: timed.measured,
                     spent: started.elapsed(),
-                    note: self.note(streams, carried, timed.told),
+                    note: self.note(streams, bytes, timed.told),
                 });
             }
+        };
+        let mut growing = Growing::new(streams, length, self.learned);
+        let (mut moved, mut largest, mut told) = (ByteCount(0), ByteCount(0), true);
+        let left = || limit.saturating_sub(started.elapsed());
+        while let Some(bytes) = growing.next(left()) {
+            let timed = self.once(streams, bytes, left()).await?;
+            growing.record(bytes, timed.measured);
+            moved += bytes;
+            (largest, told) = (bytes, told && timed.told);
         }
+        self.learned = growing.learned().or(self.learned);
+        let nothing =
+            || SamplerError::new(Failure::Failed, "globus-url-copy moved nothing in the time of a sample");
+        let (throughput, measured, rising) = growing.rate().ok_or_else(nothing)?;
+        let note = self.note(streams, largest, told);
+        Ok(Measured {
+            streams,
+            throughput,
+            bytes: moved,
+            measured,
+            spent: started.elapsed(),
+            note: note.or_else(|| rising.then(|| STILL_ROSE.to_owned())),
+        })
     }
 }
 
@@ -189,12 +183,6 @@ impl Sampler for GridFtp {
 struct Timed {
     measured: Duration,
     told: bool,
-}
-
-/// What `rate` carries in `time`, within what a sample may have.
-fn carried(rate: BitRate, time: Duration) -> ByteCount {
-    let bytes = (rate.bytes_per_second() * time.as_secs_f64()) as u64;
-    ByteCount(bytes.clamp(SIZES.start().0, SIZES.end().0))
 }
 
 /// The device `name` at the server of `address`, or of this host.
@@ -362,7 +350,7 @@ mod tests {
         assert_eq!(urls.lines().count(), 1);
         let hidden =
             GridFtp::new("ftp://me:secret@a", "ftp://b", GridFtpOptions::default()).expect("two ends");
-        let text = format!("{:?}", hidden.command(2, FIRST));
+        let text = format!("{:?}", hidden.command(2, ByteCount::mib(2)));
         assert!(text.contains("/dev/stdin") && !text.contains("secret"), "{text}");
     }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
 
+use crate::sampler::omitted::Start;
 use crate::sampler::program::{Invocation, ProgramOutput};
-use crate::sampler::{Amount, Failure, Measured, Measuring, Sampler, SamplerError, SamplerKind};
+use crate::sampler::{Amount, Failure, Measured, Measuring, STILL_ROSE, Sampler, SamplerError, SamplerKind};
 
 /// Most streams that iperf3 opens.
 pub(super) const MAX_STREAMS: u16 = 128;
@@ -118,19 +119,21 @@ pub struct Iperf3 {
     other: Other,
     reverse: bool,
     buffer: Option<ByteCount>,
+    start: Start,
 }
 
 impl Iperf3 {
     /// From here to the `other` side, or with `reverse` the other way; `buffer` is that of each socket.
     pub const fn new(other: Other, reverse: bool, buffer: Option<ByteCount>) -> Self {
-        Self { other, reverse, buffer }
+        Self { other, reverse, buffer, start: Start::NOTHING }
     }
 
-    fn command(&self, streams: u16, amount: Amount) -> Invocation {
+    /// A sample whose `start` does not count.
+    fn command(&self, streams: u16, amount: Amount, start: Duration) -> Invocation {
         let asks = |Helper { program, arguments, endpoint }: &Helper| {
             let mut program = Invocation::new(program, "tidegate");
             program.arg("iperf3").args(arguments);
-            program.args(["--limit", &format!("{}s", amount.limit().as_secs())]);
+            program.args(["--limit", &format!("{}s", (start + amount.limit()).as_secs())]);
             program.arg(format!("{ENDPOINT}:"));
             program.secret(ENDPOINT_VARIABLE, endpoint);
             program
@@ -154,6 +157,9 @@ impl Iperf3 {
                     Amount::Time(time) => program.args(["--time", &format!("{}ms", time.as_millis())]),
                     Amount::Bytes(bytes) => program.args(["--bytes", &format!("{}B", bytes.0)]),
                 };
+                if !start.is_zero() {
+                    program.args(["--omit", &format!("{}s", start.as_secs())]);
+                }
                 if self.reverse {
                     program.arg("--reverse");
                 }
@@ -171,6 +177,9 @@ impl Iperf3 {
             Amount::Time(time) => program.args(["-t", &time.as_secs_f64().ceil().to_string()]),
             Amount::Bytes(bytes) => program.args(["-n", &bytes.0.to_string()]),
         };
+        if !start.is_zero() {
+            program.args(["-O", &start.as_secs().to_string()]);
+        }
         if self.reverse {
             program.arg("-R");
         }
@@ -181,34 +190,71 @@ impl Iperf3 {
     }
 }
 
+impl Iperf3 {
+    async fn once(&self, streams: u16, amount: Amount, start: Duration) -> Result<Sampled, SamplerError> {
+        let mut tries = 0;
+        loop {
+            let mut said = String::new();
+            let program = self.command(streams, amount, start);
+            let ended = program
+                .run(start + amount.limit(), |line, _| {
+                    if said.is_empty() {
+                        line.clone_into(&mut said);
+                    }
+                })
+                .await?;
+            tries += 1;
+            let result = read(&ended, &said, streams).map(|sampled| sampled.with(start));
+            let says = |words: &str| matches!(&result, Err(error) if error.to_string().contains(words));
+            if !(BUSY.into_iter().any(says) && tries < TRIES || says(REFUSED) && tries < REFUSALS) {
+                return result;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    async fn sample(&mut self, streams: u16, amount: Amount) -> Result<Measured, SamplerError> {
+        let amount = amount.checked()?;
+        let Amount::Time(time) = amount else {
+            return self.once(streams, amount, Duration::ZERO).await.map(|sampled| sampled.measured);
+        };
+        let (mut bytes, mut spent) = (ByteCount(0), Duration::ZERO);
+        loop {
+            let Sampled { measured, round_trip } = self.once(streams, amount, self.start.omitted).await?;
+            bytes += measured.bytes;
+            spent += measured.spent;
+            if !self.start.again(measured.throughput, round_trip, time) {
+                let note = self.start.rose.then(|| STILL_ROSE.to_owned());
+                return Ok(Measured { bytes, spent, note, ..measured });
+            }
+        }
+    }
+}
+
 impl Sampler for Iperf3 {
     fn kind(&self) -> SamplerKind {
         SamplerKind::Iperf3
     }
 
     fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {
-        Box::pin(async move {
-            let amount = amount.checked()?;
-            let mut tries = 0;
-            loop {
-                let mut said = String::new();
-                let program = self.command(streams, amount);
-                let ended = program
-                    .run(amount.limit(), |line, _| {
-                        if said.is_empty() {
-                            line.clone_into(&mut said);
-                        }
-                    })
-                    .await?;
-                tries += 1;
-                let result = read(&ended, &said, streams);
-                let says = |words: &str| matches!(&result, Err(error) if error.to_string().contains(words));
-                if !(BUSY.into_iter().any(says) && tries < TRIES || says(REFUSED) && tries < REFUSALS) {
-                    return result;
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        })
+        Box::pin(self.sample(streams, amount))
+    }
+}
+
+/// What one test showed.
+#[derive(Debug)]
+struct Sampled {
+    measured: Measured,
+    /// The shortest round trip, if this host's kernel sent.
+    round_trip: Option<Duration>,
+}
+
+impl Sampled {
+    /// Its report does not count what was moved in the `start`.
+    fn with(self, start: Duration) -> Self {
+        let more = start.as_secs_f64() / self.measured.measured.as_secs_f64().max(1e-3);
+        let bytes = ByteCount((self.measured.bytes.0 as f64 * (1.0 + more)) as u64);
+        Self { measured: Measured { bytes, ..self.measured }, ..self }
     }
 }
 
@@ -222,9 +268,22 @@ struct Report {
 #[derive(Deserialize)]
 struct End {
     #[serde(default)]
-    streams: Vec<serde::de::IgnoredAny>,
+    streams: Vec<Stream>,
     sum_sent: Option<Sum>,
     sum_received: Option<Sum>,
+}
+
+#[derive(Default, Deserialize)]
+struct Stream {
+    #[serde(default)]
+    sender: Sender,
+}
+
+#[derive(Default, Deserialize)]
+struct Sender {
+    /// In µs; 0 where it does not know.
+    #[serde(default)]
+    min_rtt: u64,
 }
 
 #[derive(Deserialize)]
@@ -234,7 +293,7 @@ struct Sum {
 }
 
 /// Reads what iperf3 printed; `said` is the first line of its messages.
-fn read(ended: &ProgramOutput, said: &str, streams: u16) -> Result<Measured, SamplerError> {
+fn read(ended: &ProgramOutput, said: &str, streams: u16) -> Result<Sampled, SamplerError> {
     let failed = |why: &str| {
         let why = why
             .trim_start_matches("tidegate: ")
@@ -266,7 +325,9 @@ fn read(ended: &ProgramOutput, said: &str, streams: u16) -> Result<Measured, Sam
     if measured.is_zero() {
         return Err(garbage("a test that took no time"));
     }
-    Ok(Measured {
+    let round_trip =
+        report.end.streams.iter().map(|stream| stream.sender.min_rtt).filter(|rtt| *rtt > 0).min();
+    let measured = Measured {
         streams,
         // What has arrived: what was sent may still be in buffers.
         throughput: BitRate::over(ByteCount(received.bytes), measured),
@@ -274,7 +335,8 @@ fn read(ended: &ProgramOutput, said: &str, streams: u16) -> Result<Measured, Sam
         measured,
         spent: ended.spent,
         note: None,
-    })
+    };
+    Ok(Sampled { measured, round_trip: round_trip.map(Duration::from_micros) })
 }
 
 #[cfg(test)]
@@ -297,11 +359,11 @@ mod tests {
 
     #[test]
     fn what_has_arrived_counts() {
-        let measured = read(&ended(0, TWO_STREAMS), "", 2).expect("a sample");
+        let measured = read(&ended(0, TWO_STREAMS), "", 2).expect("a sample").measured;
         assert_eq!(measured.bytes, ByteCount(6_511_656_960));
         assert_eq!(measured.measured, Duration::from_secs_f64(1.000_599));
         assert!((measured.throughput.as_mbps() - 51_988.714).abs() < 0.01, "{measured:?}");
-        let measured = read(&ended(0, REVERSE), "", 2).expect("a sample");
+        let measured = read(&ended(0, REVERSE), "", 2).expect("a sample").measured;
         assert!(measured.bytes >= ByteCount::mib(10) && measured.throughput > BitRate::ZERO, "{measured:?}");
     }
 
@@ -339,18 +401,28 @@ mod tests {
             endpoint: "tg://TICKET@h:1/".to_owned(),
         };
         let sampler = Iperf3::new(Other::Helper(helper.clone()), true, None);
-        let program = sampler.command(4, Amount::Time(Duration::from_secs(1)));
+        let program = sampler.command(4, Amount::Time(Duration::from_secs(1)), Duration::ZERO);
         let shown = format!("{program:?} {sampler:?}");
         assert!(!shown.contains("TICKET"), "{shown}");
         let asked = r#""iperf3", "--state=/s", "--limit", "24s", "sample-endpoint:", "--", "-J""#;
         assert!(shown.contains(asked) && shown.contains("\"-R\""), "{shown}");
         let other = Endpoint("tg://SECRET@i:1/".to_owned());
         let sampler = Iperf3::new(Other::Between(helper, other), false, Some(ByteCount::kib(128)));
-        let program = sampler.command(4, Amount::Time(Duration::from_millis(1500)));
+        let program = sampler.command(4, Amount::Time(Duration::from_millis(1500)), Duration::from_secs(2));
         let shown = format!("{program:?} {sampler:?}");
         assert!(!shown.contains("TICKET") && !shown.contains("SECRET"), "{shown}");
-        let asked = r#""sample-endpoint:", "--to", "sample-other:", "--streams", "4", "--time", "1500ms", "--tcp-buffer", "131072B""#;
+        let asked = r#""sample-endpoint:", "--to", "sample-other:", "--streams", "4", "--time", "1500ms", "--omit", "2s", "--tcp-buffer", "131072B""#;
         assert!(shown.contains(asked) && !shown.contains("\"-R\""), "{shown}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_paid_for() {
+        let sampled = read(&ended(0, TWO_STREAMS), "", 2).expect("a sample").with(Duration::from_secs(2));
+        assert!((sampled.measured.bytes.0 as f64 / 6_511_656_960.0 - 3.0).abs() < 0.01, "{sampled:?}");
+        let sampler = Iperf3::new(Other::Server(Server::parse("h").expect("a server")), false, None);
+        let program = sampler.command(1, Amount::Time(Duration::from_secs(1)), Duration::from_secs(2));
+        let asked = format!("{program:?}");
+        assert!(asked.contains("\"-t\", \"1\"") && asked.contains("\"-O\", \"2\""), "{asked}");
     }
 
     #[test]

@@ -8,17 +8,19 @@ use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount, Epoch};
 
 use crate::sampler::program::{Invocation, ProgramOutput};
-use crate::sampler::{Amount, Failure, Measured, Measuring, Sampler, SamplerError, SamplerKind};
+use crate::sampler::{Amount, Failure, Measured, Measuring, STILL_ROSE, Sampler, SamplerError, SamplerKind};
 
 /// Most workers of a stage anywhere in Tidegate.
 pub(super) const MAX_STREAMS: u16 = 512;
 
-/// Epochs of one sample by time: the first ones are for connecting and speeding up and are left out.
-const EPOCHS: u32 = 6;
-const STARTING: u32 = 2;
+/// A sample by time has so many epochs once its streams are up to speed.
+const EPOCHS: u32 = 5;
 
-/// An epoch of a sample by bytes, whose length nobody knows beforehand: the shortest there is.
+/// The shortest epoch there is, and that of a sample by bytes, whose length nobody knows beforehand.
 const SHORT: Duration = Duration::from_millis(100);
+
+/// So long a rate may rise: at 200 ms a stream of 100 Mbit/s takes 3 s, and more where slow start ends too soon.
+const RISING: Duration = Duration::from_secs(10);
 
 /// A sample by bytes ends after so long, however much is left.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -73,18 +75,17 @@ impl Native {
         let mut program = Invocation::new(&self.program, "tidegate");
         program.args(["probe", "--json", "--optimizer", &format!("fixed:{streams}")]);
         program.args(["--max-workers", &streams.to_string(), "--retry-for", "0s"]);
+        let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
         let (epoch, time) = match amount {
             Amount::Time(time) => {
-                let epoch = time / (EPOCHS - STARTING);
-                // The last epoch is to be whole.
-                (epoch, epoch * EPOCHS + epoch / 2)
+                program.args(["--steady", &milliseconds(time)]);
+                ((time / EPOCHS).max(SHORT), RISING + time)
             }
             Amount::Bytes(bytes) => {
                 program.args(["--bytes", &format!("{}B", bytes.0)]);
                 (SHORT, LONGEST)
             }
         };
-        let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
         program.args(["--epoch", &milliseconds(epoch), "--time", &milliseconds(time)]);
         program.args(&self.options);
         // Tickets go by the environment: a command line can be read by every user of the host.
@@ -133,7 +134,15 @@ impl Sampler for Native {
 struct Report {
     duration_ms: u64,
     bytes: u64,
+    steady: Option<SteadyRate>,
     epochs: Vec<Epoch>,
+}
+
+/// What was seen since the rate stopped rising.
+#[derive(Deserialize)]
+struct SteadyRate {
+    throughput_bps: BitRate,
+    duration_ms: u64,
 }
 
 /// Reads what a probe printed; `said` is the last line of its messages.
@@ -146,37 +155,53 @@ fn read(ended: &ProgramOutput, said: &str, streams: u16, amount: Amount) -> Resu
     let garbage = |why: &str| SamplerError::new(Failure::Garbage, format!("tidegate probe printed {why}"));
     let report: Report = serde_json::from_slice(&ended.output)
         .map_err(|error| garbage(&format!("what cannot be read: {error}")))?;
-    let starting = match amount {
-        // An epoch that has shown too little is prolonged, and may be as long as several.
-        Amount::Time(time) => {
-            let epoch_ms = (time / (EPOCHS - STARTING)).as_millis() as u64;
-            let begun = |epoch: &Epoch| epoch.t_ms.saturating_sub(epoch.interval_ms) + epoch_ms / 4;
-            let first = report.epochs.iter().position(|epoch| begun(epoch) >= epoch_ms * u64::from(STARTING));
-            first.unwrap_or(report.epochs.len())
-        }
-        Amount::Bytes(_) => 1,
-    };
     // With a ceiling of the endpoint's own fewer streams may run than were asked for.
     if let Some(other) = report.epochs.iter().find(|epoch| epoch.concurrency.network != streams) {
         let why = format!("epochs of {} streams, not {streams}", other.concurrency.network);
         return Err(garbage(&why));
     }
-    let whole = &report.epochs[starting.min(report.epochs.len())..];
-    let time: u64 = whole.iter().map(|epoch| epoch.interval_ms).sum();
     let bytes = ByteCount(report.bytes);
-    if time == 0 {
-        let Amount::Bytes(_) = amount else {
-            return Err(garbage("no epoch after the start: nothing moved in time"));
-        };
-        let measured = Duration::from_millis(report.duration_ms.max(1));
-        let note = "too short to tell connecting from moving: both are in the figure".to_owned();
-        let throughput = BitRate::over(bytes, measured);
-        return Ok(Measured { streams, throughput, bytes, measured, spent: ended.spent, note: Some(note) });
+    let told = |throughput, measured, note: Option<&str>| {
+        Ok(Measured {
+            streams,
+            throughput,
+            bytes,
+            measured,
+            spent: ended.spent,
+            note: note.map(str::to_owned),
+        })
+    };
+    if let Some(SteadyRate { throughput_bps, duration_ms }) = report.steady {
+        return told(throughput_bps, Duration::from_millis(duration_ms), None);
     }
-    let rate = |epoch: &Epoch| epoch.throughput_bps.network.0 as f64 * epoch.interval_ms as f64;
-    let throughput = BitRate::from_bps(whole.iter().map(rate).sum::<f64>() / time as f64);
-    let measured = Duration::from_millis(time);
-    Ok(Measured { streams, throughput, bytes, measured, spent: ended.spent, note: None })
+    let (counted, note) = match amount {
+        // What it last had is nearest to what it would have got to.
+        Amount::Time(time) => (last(&report.epochs, time), STILL_ROSE),
+        Amount::Bytes(_) => (report.epochs.get(1..).unwrap_or_default(), ""),
+    };
+    let measured = Duration::from_millis(counted.iter().map(|epoch| epoch.interval_ms).sum());
+    if !measured.is_zero() {
+        let rate = |epoch: &Epoch| epoch.throughput_bps.network.0 as f64 * epoch.interval_ms as f64 / 1e3;
+        let throughput = BitRate::from_bps(counted.iter().map(rate).sum::<f64>() / measured.as_secs_f64());
+        return told(throughput, measured, Some(note).filter(|note| !note.is_empty()));
+    }
+    let Amount::Bytes(_) = amount else {
+        return Err(garbage("no epoch: nothing moved in time"));
+    };
+    let measured = Duration::from_millis(report.duration_ms.max(1));
+    let note = "too short to tell connecting from moving: both are in the figure";
+    told(BitRate::over(bytes, measured), measured, Some(note))
+}
+
+/// The last epochs, as many as `time` takes.
+fn last(epochs: &[Epoch], time: Duration) -> &[Epoch] {
+    let mut left = time.as_millis() as u64;
+    let taken = epochs.iter().rev().take_while(|epoch| {
+        let wanted = left > 0;
+        left = left.saturating_sub(epoch.interval_ms);
+        wanted
+    });
+    &epochs[epochs.len() - taken.count()..]
 }
 
 #[cfg(test)]
@@ -193,6 +218,10 @@ mod tests {
 
     /// A report as the program prints it, with epochs of these rates in Mbit/s.
     fn report(rates: &[u64], streams: u16) -> String {
+        told(rates, streams, "")
+    }
+
+    fn told(rates: &[u64], streams: u16, steady: &str) -> String {
         let epochs: Vec<String> = rates
             .iter()
             .enumerate()
@@ -211,7 +240,7 @@ mod tests {
             .collect();
         format!(
             r#"{{"status":"complete","optimizer":"fixed:{streams}","duration_ms":1640,"bytes":12500000,
-            "throughput_bps":1,"epochs":[{}]}}"#,
+            "throughput_bps":1,{steady}"epochs":[{}]}}"#,
             epochs.join(",")
         )
     }
@@ -219,11 +248,24 @@ mod tests {
     const SECOND: Amount = Amount::Time(Duration::from_secs(1));
 
     #[test]
-    fn what_starts_up_is_left_out() {
-        let ended = ended(0, &report(&[5, 40, 90, 100, 110, 100], 3));
+    fn what_it_calls_steady_is_what_counts() {
+        let steady = r#""steady":{"throughput_bps":101000000,"duration_ms":1250},"#;
+        let ended = ended(0, &told(&[5, 40, 90, 100, 110, 100, 101], 3, steady));
         let measured = read(&ended, "", 3, SECOND).expect("a sample");
-        assert_eq!((measured.throughput, measured.streams), (BitRate::mbps(100), 3));
-        assert_eq!((measured.measured, measured.bytes), (Duration::from_secs(1), ByteCount(12_500_000)));
+        assert_eq!((measured.throughput, measured.streams), (BitRate::mbps(101), 3));
+        assert_eq!((measured.measured, measured.bytes), (Duration::from_millis(1250), ByteCount(12_500_000)));
+        assert_eq!(measured.note, None);
+    }
+
+    #[test]
+    fn of_a_rate_that_still_rises_the_end_counts_and_it_is_said() {
+        let measured =
+            read(&ended(0, &report(&[5, 10, 20, 40, 80, 160], 3)), "", 3, SECOND).expect("a sample");
+        assert_eq!((measured.throughput, measured.measured), (BitRate::mbps(75), Duration::from_secs(1)));
+        assert!(measured.note.expect("a note").contains("still rose"));
+        // All of it, where there is less than was asked for.
+        let measured = read(&ended(0, &report(&[10, 30], 3)), "", 3, SECOND).expect("a sample");
+        assert_eq!((measured.throughput, measured.measured), (BitRate::mbps(20), Duration::from_millis(500)));
     }
 
     #[test]
@@ -231,7 +273,7 @@ mod tests {
         let amount = Amount::Bytes(ByteCount(12_500_000));
         let measured = read(&ended(0, &report(&[50], 1)), "", 1, amount).expect("a sample");
         assert!(measured.note.is_some() && measured.throughput < BitRate::mbps(62), "{measured:?}");
-        assert!(read(&ended(0, &report(&[50], 1)), "", 1, SECOND).is_err());
+        assert!(read(&ended(0, &report(&[], 1)), "", 1, SECOND).is_err());
     }
 
     #[test]

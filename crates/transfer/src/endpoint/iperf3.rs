@@ -184,6 +184,10 @@ fn client(address: SocketAddr, test: &Iperf3Test) -> Command {
     match test.amount {
         Iperf3Amount::Seconds(seconds) => command.args(["-t", &seconds.max(1).to_string()]),
         Iperf3Amount::Bytes(bytes) => command.args(["-n", &bytes.0.max(1).to_string()]),
+        Iperf3Amount::SecondsAfter { omitted, measured } => {
+            // More than a minute it does not leave out.
+            command.args(["-O", &omitted.min(60).to_string(), "-t", &measured.max(1).to_string()])
+        }
     };
     if test.reverse {
         command.arg("-R");

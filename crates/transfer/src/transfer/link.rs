@@ -12,14 +12,14 @@ use crate::hash::Digest;
 use crate::pipeline::dialer::Dialer;
 use crate::quota::Quota;
 use crate::selection::{Deletion, Selection, Taking};
-use crate::spec::{Iperf3Test, RunId, SourceRoot};
+use crate::spec::{Iperf3Amount, Iperf3Test, RunId, SourceRoot};
 use crate::split::Split;
 use crate::terms::{Purpose, Terms};
 use crate::text::foreign;
 use crate::wire::handshake::{self, Opened, Unopened};
 use crate::wire::message::{
-    DELETION_SINCE, FENCE_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, PLAN_SINCE,
-    RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE, VERSIONS,
+    DELETION_SINCE, FENCE_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, OMITTED_SINCE,
+    PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
@@ -279,6 +279,9 @@ pub fn iperf3_between(
     let destination = Address { ticket: Some(ticket), ..to.clone() }.to_bytes();
     let link = Link::open(from, pki)?;
     new_enough(&link)?;
+    if matches!(test.amount, Iperf3Amount::SecondsAfter { .. }) {
+        link.needs(OMITTED_SINCE, "a test without its start is asked for", "")?;
+    }
     let limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX).max(1);
     link.outbox.send(&Message::Request(Request::Iperf3To { destination, test, limit_s }));
     match link.answer_within(limit + ANSWER)? {

@@ -74,6 +74,8 @@ pub(crate) const SHARE_SINCE: u16 = 11;
 pub const FENCE_SINCE: u16 = 11;
 /// The version since which a sender can be told to yield to others.
 pub(crate) const YIELD_SINCE: u16 = 11;
+/// The version since which a test by iperf3 can leave its start out.
+pub(crate) const OMITTED_SINCE: u16 = 11;
 /// The version since which an end tells how long its workers worked.
 pub(crate) const WORKED_SINCE: u16 = 11;
 

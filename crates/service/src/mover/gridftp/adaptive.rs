@@ -20,7 +20,7 @@ use tokio::sync::{mpsc, watch};
 use crate::job::StreamRule;
 use crate::mover::attempt::{Class, Ended};
 use crate::mover::command::Plan;
-use crate::sampler::gridftp::{FIRST, GOOD_PART, GROWTH};
+use crate::sampler::growing::{FIRST, GOOD_PART, GROWTH};
 
 use super::slices::{Piece, Places, Slices};
 use super::{Attempt, Known};

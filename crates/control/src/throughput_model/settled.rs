@@ -1,0 +1,105 @@
+//! Whether a rate has stopped rising: what streams move while they get up to speed would pass for what they carry.
+
+use std::time::Duration;
+
+use crate::units::{BitRate, ByteCount};
+
+/// A rate still rises if the later half of what is looked at has more than this beyond the earlier one. Slow start
+/// doubles it each round trip; chance hides that only where a half is shorter than one.
+const RISE: f64 = 0.05;
+
+/// What moved in one piece of time, in the order of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// How long it was.
+    pub time: Duration,
+    /// What moved in it.
+    pub bytes: ByteCount,
+}
+
+/// The last pieces, as many as `least` takes or more, if the rate no longer rises in them; `None` while it does, or while
+/// there are too few. `least` should have four round trips.
+pub fn settled(pieces: &[Piece], least: Duration) -> Option<&[Piece]> {
+    let longest_first = 0..pieces.len();
+    longest_first.map(|first| &pieces[first..]).find(|tail| {
+        let all: Duration = tail.iter().map(|piece| piece.time).sum();
+        let (earlier, later) = halves(tail, all / 2);
+        all >= least && !rises(earlier, later)
+    })
+}
+
+/// Whether a rate that was `earlier` and is `later` still rises.
+pub fn rises(earlier: BitRate, later: BitRate) -> bool {
+    later.0 as f64 > (1.0 + RISE) * earlier.0 as f64
+}
+
+/// What moved in `pieces`, by the time they took.
+pub fn rate(pieces: &[Piece]) -> BitRate {
+    BitRate::over(pieces.iter().map(|piece| piece.bytes).sum(), pieces.iter().map(|piece| piece.time).sum())
+}
+
+/// The rates before and after `half` of the time.
+fn halves(pieces: &[Piece], half: Duration) -> (BitRate, BitRate) {
+    let mut passed = Duration::ZERO;
+    let (mut earlier, mut later) = (0.0, 0.0);
+    for piece in pieces {
+        let before =
+            half.saturating_sub(passed).min(piece.time).as_secs_f64() / piece.time.as_secs_f64().max(1e-9);
+        earlier += piece.bytes.bits() * before;
+        later += piece.bytes.bits() * (1.0 - before);
+        passed += piece.time;
+    }
+    let seconds = half.as_secs_f64().max(1e-9);
+    (BitRate::from_bps(earlier / seconds), BitRate::from_bps(later / seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECE: Duration = Duration::from_millis(100);
+
+    fn pieces(mbps: &[u64]) -> Vec<Piece> {
+        let bytes = |rate: &u64| ByteCount(rate * 1_000_000 / 8 / 10);
+        mbps.iter().map(|rate| Piece { time: PIECE, bytes: bytes(rate) }).collect()
+    }
+
+    #[test]
+    fn what_is_flat_from_the_start_is_taken_whole() {
+        let flat = pieces(&[100, 98, 101, 100]);
+        assert_eq!(settled(&flat, PIECE * 4).map(<[Piece]>::len), Some(4));
+        assert_eq!(settled(&flat, PIECE * 5), None, "too few");
+        assert_eq!(settled(&[], PIECE), None);
+    }
+
+    #[test]
+    fn slow_start_is_left_out() {
+        // A round trip of 200 ms: it doubles every other piece, and comes in bursts.
+        let mut rising = vec![0, 0, 0, 0];
+        for round in 0..6 {
+            rising.extend([3 << round, 0]);
+        }
+        for until in 8..=rising.len() {
+            assert_eq!(settled(&pieces(&rising[..until]), PIECE * 8), None, "{until}");
+        }
+        rising.extend([100; 8]);
+        let all = pieces(&rising);
+        let tail = settled(&all, PIECE * 8).expect("settled");
+        let found = rate(tail).as_mbps();
+        assert!((95.0..=100.0).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn a_rate_that_falls_has_settled_too() {
+        let tail = pieces(&[0, 50, 200, 200, 120, 100, 100, 100]);
+        assert!(settled(&tail, PIECE * 4).is_some());
+    }
+
+    #[test]
+    fn a_piece_of_no_time_is_no_fault() {
+        let mut odd = pieces(&[100; 6]);
+        odd.insert(2, Piece { time: Duration::ZERO, bytes: ByteCount(0) });
+        assert_eq!(settled(&odd, PIECE * 4).map(<[Piece]>::len), Some(7));
+        assert_eq!(rate(&[]), BitRate::ZERO);
+    }
+}
