@@ -28,6 +28,14 @@ fn a_path_is_measured_in_every_direction() {
         let epochs = seen["epochs"].as_array().expect("a list");
         assert!(!epochs.is_empty() && epochs[0]["throughput_bps"]["network"].is_u64(), "{seen}");
     }
+    let limited = ["probe", at_a, "--limit-link", "80Mbit/s", "--optimizer", "fixed:2", "--time", "30s"];
+    let (code, seen) = world.json(&[&limited[..], &["--steady", "500ms"]].concat());
+    let steady = |key: &str| seen["steady"][key].as_f64().expect("a number");
+    assert_eq!((code, &seen["status"]), (0, &"complete".into()), "{seen}");
+    assert!(steady("duration_ms") >= 500.0 && seen["duration_ms"].as_f64() < Some(29_000.0), "{seen}");
+    let share = steady("throughput_bps") / 80e6;
+    assert!((0.5..1.5).contains(&share) && seen["epochs"].as_array().is_some_and(|epochs| epochs.len() >= 4), "{seen}");
+    assert!(world.ok(&[&limited[..], &["--steady", "500ms"]].concat()).contains("steady "));
     let out = world.ok(&[&["probe", at_a], &short[..]].concat());
     assert!(out.contains("streams") && out.contains("best "), "{out}");
     assert!(world.tree("a").is_empty() && world.tree("b").is_empty(), "nothing is written");

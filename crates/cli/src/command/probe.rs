@@ -10,6 +10,7 @@ use tidegate_contract::text::count;
 use tidegate_control::{BitRate, ByteCount, Epoch};
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
+use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To};
 
 use crate::drive::Work;
@@ -24,6 +25,10 @@ use crate::values::{size, time};
 
 /// More than any probe moves.
 const ENDLESS: ByteCount = ByteCount(1 << 60);
+
+/// A rate is judged by so many epochs, of no less than this, unless it is said how long they are.
+const STEADY_EPOCHS: u32 = 5;
+const MIN_EPOCH: Duration = Duration::from_millis(100);
 
 /// Measure what a path carries, from memory to memory: no disk on either side.
 #[derive(Debug, Args)]
@@ -99,6 +104,9 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         (None, false) => (From::Zero(memory), To::Endpoint(destination)),
     };
     let mut pace = args.route.pace()?;
+    if let (Some(least), None) = (args.steady, args.route.control.epoch) {
+        pace = Pace::new((least / STEADY_EPOCHS).max(MIN_EPOCH));
+    }
     pace.stop_after = Some(args.time);
     let mut terms = args.route.terms();
     // There is no content to verify; a damaged block is noticed all the same.

@@ -8,6 +8,9 @@ use crate::units::{BitRate, ByteCount};
 /// doubles it each round trip; chance hides that only where a half is shorter than one.
 const RISE: f64 = 0.05;
 
+/// So many pieces are looked at, or nothing is told of halves of them.
+const PIECES: usize = 4;
+
 /// What moved in one piece of time, in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
@@ -24,7 +27,7 @@ pub fn settled(pieces: &[Piece], least: Duration) -> Option<&[Piece]> {
     longest_first.map(|first| &pieces[first..]).find(|tail| {
         let all: Duration = tail.iter().map(|piece| piece.time).sum();
         let (earlier, later) = halves(tail, all / 2);
-        all >= least && !rises(earlier, later)
+        tail.len() >= PIECES && all >= least && !rises(earlier, later)
     })
 }
 
@@ -70,6 +73,7 @@ mod tests {
         assert_eq!(settled(&flat, PIECE * 4).map(<[Piece]>::len), Some(4));
         assert_eq!(settled(&flat, PIECE * 5), None, "too few");
         assert_eq!(settled(&[], PIECE), None);
+        assert_eq!(settled(&flat[..3], PIECE * 2), None, "what one has beyond the other is chance");
     }
 
     #[test]
