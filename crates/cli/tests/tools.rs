@@ -34,7 +34,10 @@ fn a_path_is_measured_in_every_direction() {
     assert_eq!((code, &seen["status"]), (0, &"complete".into()), "{seen}");
     assert!(steady("duration_ms") >= 500.0 && seen["duration_ms"].as_f64() < Some(29_000.0), "{seen}");
     let share = steady("throughput_bps") / 80e6;
-    assert!((0.5..1.5).contains(&share) && seen["epochs"].as_array().is_some_and(|epochs| epochs.len() >= 4), "{seen}");
+    assert!(
+        (0.5..1.5).contains(&share) && seen["epochs"].as_array().is_some_and(|epochs| epochs.len() >= 4),
+        "{seen}"
+    );
     assert!(world.ok(&[&limited[..], &["--steady", "500ms"]].concat()).contains("steady "));
     let out = world.ok(&[&["probe", at_a], &short[..]].concat());
     assert!(out.contains("streams") && out.contains("best "), "{out}");

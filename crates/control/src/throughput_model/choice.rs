@@ -48,6 +48,9 @@ pub struct Options {
     pub confidence: f64,
     /// Whether the other curves count too, by their weights, or the best alone.
     pub blend: bool,
+    /// Whether no more is told, of streams within those sampled, than the best sample and s above it: curves between two
+    /// samples overshoot where a link is full.
+    pub bounded: bool,
 }
 
 impl Default for Options {
@@ -62,6 +65,7 @@ impl Default for Options {
             noise: 0.04,
             confidence: 3.0,
             blend: true,
+            bounded: true,
         }
     }
 }
@@ -70,7 +74,15 @@ impl Options {
     /// `models` by the published way: the best combination of samples, the nearest model alone, and the peak of its
     /// curve, however far that is from some sample.
     pub fn published(models: Vec<Model>) -> Self {
-        Self { models, refine: false, blend: false, same: 0.0, most_error: f64::INFINITY, ..Self::default() }
+        Self {
+            models,
+            refine: false,
+            blend: false,
+            bounded: false,
+            same: 0.0,
+            most_error: f64::INFINITY,
+            ..Self::default()
+        }
     }
 }
 
@@ -364,7 +376,17 @@ pub fn choose_by(samples: &[Sample], most: u16, options: &Options) -> Choice {
     if let Some((sample, reason)) = decided {
         (choice.streams, choice.throughput, choice.reason) = (sample.streams, sample.throughput, reason);
     }
+    if let Some(bound) = options.bounded.then(|| most_within(&choice, options)).flatten() {
+        choice.throughput = choice.throughput.min(bound);
+    }
     choice
+}
+
+/// The most to be told of the streams that were chosen, unless they are more than were sampled.
+fn most_within(choice: &Choice, options: &Options) -> Option<BitRate> {
+    choice.samples.last().filter(|last| choice.streams <= last.streams)?;
+    let best = choice.samples.iter().map(|sample| sample.throughput).max()?;
+    Some(BitRate::from_mbps((1.0 + options.noise) * best.as_mbps()))
 }
 
 /// The fewest streams with as good as the best by the curves.

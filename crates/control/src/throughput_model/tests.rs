@@ -187,6 +187,24 @@ fn the_bound_and_what_was_sampled_limit_the_choice() {
 }
 
 #[test]
+fn within_the_samples_no_more_is_told_than_the_best_and_its_noise() {
+    // Sampled on a link of 500 Mbit/s at 40 ms; what 21 streams then moved were 474 Mbit/s.
+    let mbps = [(1, 30), (2, 60), (4, 120), (8, 240), (16, 474), (32, 473)];
+    let samples = mbps.map(|(streams, rate)| Sample::new(streams, BitRate::mbps(rate)));
+    let ours = choose(&samples, 32);
+    assert!((17..32).contains(&ours.streams), "{ours:?}");
+    assert!(
+        ours.throughput <= BitRate::mbps(493) && ours.predict(ours.streams) > ours.throughput,
+        "{ours:?}"
+    );
+    let bare = choose_by(&samples, 32, &Options { bounded: false, ..Options::default() });
+    assert_eq!((bare.streams, bare.throughput), (ours.streams, ours.predict(ours.streams)));
+    // Beyond the samples it may be more.
+    let rising = choose(&samples[..4], 32);
+    assert!(rising.streams > 8 && rising.throughput > BitRate::mbps(300), "{rising:?}");
+}
+
+#[test]
 fn useless_samples_are_left_out_and_none_is_said_to_be_none() {
     let nothing = choose(&[], 64);
     assert_eq!((nothing.streams, nothing.throughput, nothing.reason), (1, BitRate::ZERO, Reason::Nothing));

@@ -158,7 +158,7 @@ mod tests {
         let (mut left, mut window, mut time) = (bytes.0 as f64 / f64::from(streams), 14_600.0, 0.0);
         while left > 0.0 {
             let moved = left.min(full.min(window));
-            time += round_trip.as_secs_f64() * if window < full { 1.0 } else { moved / full };
+            time += round_trip.as_secs_f64() * moved / full.min(window);
             (left, window) = (left - moved, window * 2.0);
         }
         Duration::from_secs_f64(time)

@@ -37,7 +37,8 @@ impl Start {
             None => self.known = round_trip.is_some_and(|round_trip| round_trip * UNSEEN <= time),
             Some((omitted, before)) if !rises(before, rate) => (self.omitted, self.known) = (omitted, true),
             Some(_) => {
-                (self.rose, self.known) = (self.omitted >= LONGEST_START, self.omitted >= LONGEST_START)
+                self.rose = self.omitted >= LONGEST_START;
+                self.known = self.rose;
             }
         }
         if !self.known {
