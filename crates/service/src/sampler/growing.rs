@@ -1,5 +1,6 @@
 //! A rate from transfers of growing amounts, where a program tells of a transfer no more than the time it took: what a
-//! larger one has beyond a smaller one came after the start of both.
+//! larger one has beyond a smaller one came after the start of both. How long a start is, in which next to nothing moves, is
+//! learned by the first sample of a path, which is one of few streams: those of more have less far to go.
 
 use std::time::Duration;
 
@@ -15,14 +16,14 @@ pub(crate) const GROWTH: f64 = 32.0;
 /// A transfer that takes less of the time that was asked for says too little.
 pub(crate) const GOOD_PART: f64 = 0.4;
 /// While the rate rises, each amount is so many times the last one.
-const STEP: u64 = 3;
+const STEP: f64 = 3.0;
 
 /// What one sample taught about the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Learned {
     streams: u16,
-    /// What was moved before the streams were up to speed; none where that was too little to be seen.
-    start: ByteCount,
+    /// By so much a transfer is later than it would be at its rate from the first byte on.
+    lost: Duration,
     rate: BitRate,
 }
 
@@ -59,27 +60,20 @@ impl Growing {
     /// What is to be moved next; `None` once enough is known, or if it would take longer than `left`.
     pub fn next(&self, left: Duration) -> Option<ByteCount> {
         let Some(last) = self.moved.last() else {
-            let first = match self.learned {
-                None => FIRST,
-                Some(Learned { start, rate, .. }) if start.0 == 0 => carried(rate, self.length),
-                Some(Learned { streams, start, .. }) => {
-                    ByteCount(start.0.saturating_mul(self.streams.into()) / u64::from(streams.max(1)))
-                }
-            };
+            let first = self.learned.map_or(FIRST, |Learned { streams, rate, .. }| {
+                let more = f64::from(self.streams) / f64::from(streams.max(1));
+                carried(BitRate::from_bps(rate.0 as f64 * more), self.told())
+            });
             return Some(within(first));
         };
         if self.counted().is_some() {
             return None;
         }
-        let more = match self.learned {
-            _ if last.time < self.shortest() => {
-                let growth = self.shortest().as_secs_f64() / last.time.as_secs_f64().max(1e-6);
-                ByteCount((last.bytes.0 as f64 * growth.clamp(1.1, GROWTH)) as u64)
-            }
-            Some(Learned { rate, .. }) => last.bytes + carried(rate, self.length),
-            None => ByteCount(last.bytes.0.saturating_mul(STEP)),
+        let growth = match self.learned {
+            None if last.time >= self.shortest() => STEP,
+            _ => (self.shortest().as_secs_f64() / last.time.as_secs_f64().max(1e-6)).clamp(1.1, GROWTH),
         };
-        let more = within(more);
+        let more = within(ByteCount((last.bytes.0 as f64 * growth) as u64));
         let expected = last.time.mul_f64(more.0 as f64 / last.bytes.0.max(1) as f64);
         (expected <= left && more > last.bytes).then_some(more)
     }
@@ -92,8 +86,7 @@ impl Growing {
     /// The rate, over how long, and whether it was still rising; `None` if nothing was moved.
     pub fn rate(&self) -> Option<(BitRate, Duration, bool)> {
         let told = |(from, to): (Moved, Moved)| (to.beyond(from), to.time.saturating_sub(from.time));
-        if let Some(counted) = self.counted() {
-            let (rate, time) = told(counted);
+        if let Some((rate, time)) = self.counted().map(told) {
             return Some((rate, time, false));
         }
         let last = *self.moved.last()?;
@@ -106,14 +99,22 @@ impl Growing {
     /// What the next sample should know.
     pub fn learned(&self) -> Option<Learned> {
         let (from, to) = self.counted()?;
-        Some(Learned { streams: self.streams, start: from.bytes, rate: to.beyond(from) })
+        let rate = to.beyond(from);
+        let carrying =
+            Duration::try_from_secs_f64(to.bytes.bits() / rate.0.max(1) as f64).unwrap_or_default();
+        let lost = self.learned.map_or(to.time.saturating_sub(carrying), |learned| learned.lost);
+        Some(Learned { streams: self.streams, lost, rate })
+    }
+
+    /// How long a rate is to be seen once the start is known: as long as that, as it is never quite the same.
+    fn told(&self) -> Duration {
+        self.length.max(self.learned.map_or(Duration::ZERO, |learned| learned.lost))
     }
 
     fn shortest(&self) -> Duration {
         match self.learned {
-            Some(Learned { start, .. }) if start.0 > 0 => Duration::ZERO,
-            Some(_) => self.length.mul_f64(GOOD_PART),
-            None => self.length / STEP as u32,
+            Some(Learned { lost, .. }) => lost + self.told().mul_f64(GOOD_PART),
+            None => self.length.div_f64(STEP),
         }
     }
 
@@ -121,17 +122,15 @@ impl Growing {
         self.moved.iter().copied().filter(|moved| moved.time >= self.shortest())
     }
 
-    /// The two transfers between which the rate is found.
+    /// The two transfers between which the rate is found; of one of a known start, that start and itself.
     fn counted(&self) -> Option<(Moved, Moved)> {
-        let there: Vec<Moved> = std::iter::once(Moved::default()).chain(self.long_enough()).collect();
-        match self.learned {
-            Some(Learned { start, .. }) if start.0 == 0 => there.get(1).map(|only| (there[0], *only)),
-            Some(_) => there.get(2).map(|second| (there[1], *second)),
-            None => there
-                .windows(3)
-                .find(|three| !rises(three[1].beyond(three[0]), three[2].beyond(three[1])))
-                .map(|three| (three[0], three[2])),
+        if let Some(Learned { lost, .. }) = self.learned {
+            let start = Moved { bytes: ByteCount(0), time: lost };
+            return self.long_enough().next().map(|only| (start, only));
         }
+        let there: Vec<Moved> = std::iter::once(Moved::default()).chain(self.long_enough()).collect();
+        let settled = |three: &&[Moved]| !rises(three[1].beyond(three[0]), three[2].beyond(three[1]));
+        there.windows(3).find(settled).map(|three| (three[0], three[2]))
     }
 }
 
@@ -178,7 +177,7 @@ mod tests {
 
     #[test]
     fn slow_start_is_left_out_near_and_far() {
-        for (round_trip_ms, first, next) in [(1, 2, 3), (20, 6, 6), (100, 14, 6), (200, 16, 8)] {
+        for (round_trip_ms, first, next) in [(1, 2, 2), (20, 6, 2), (100, 14, 4), (200, 16, 6)] {
             let (one, spent) = sample(1, round_trip_ms, None);
             let (rate, _, rising) = one.rate().expect("a rate");
             assert!(!rising && (rate.as_mbps() - 100.0).abs() < 5.0, "{round_trip_ms} ms: {rate}");
@@ -203,8 +202,27 @@ mod tests {
     }
 
     #[test]
+    fn a_start_that_lasts_longer_than_it_did_costs_a_share_and_no_more() {
+        let learned = Learned { streams: 2, lost: SECOND, rate: BitRate::mbps(200) };
+        let mut growing = Growing::new(4, SECOND, Some(learned));
+        let bytes = growing.next(LEFT).expect("an amount");
+        // A second at 400 Mbit/s; its start took half a second more.
+        growing.record(bytes, SECOND.mul_f64(2.5));
+        assert_eq!((bytes, growing.next(LEFT)), (ByteCount(50_000_000), None));
+        let (rate, time, rising) = growing.rate().expect("a rate");
+        assert!(
+            (rate.as_mbps() - 400.0 / 1.5).abs() < 0.1 && time == SECOND.mul_f64(1.5) && !rising,
+            "{rate}"
+        );
+        // One that is over before it should have begun is taken again with more.
+        let mut growing = Growing::new(4, SECOND, Some(learned));
+        growing.record(bytes, SECOND.mul_f64(0.9));
+        assert!(growing.next(LEFT) > Some(bytes) && growing.learned().is_none(), "{growing:?}");
+    }
+
+    #[test]
     fn amounts_stay_within_bounds() {
-        let huge = Learned { streams: 1, start: ByteCount(u64::MAX), rate: BitRate(u64::MAX) };
+        let huge = Learned { streams: 1, lost: SECOND, rate: BitRate(u64::MAX) };
         assert_eq!(Growing::new(512, SECOND, Some(huge)).next(LEFT), Some(*SIZES.end()));
         let mut growing = Growing::new(1, SECOND, None);
         growing.record(*SIZES.end(), Duration::ZERO);
