@@ -231,6 +231,13 @@ fn two_endpoints_measure_between_them_by_iperf3() {
     let report: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!(report["end"]["streams"].as_array().map(Vec::len), Some(3), "{out}");
     assert_eq!(report["start"]["test_start"]["reverse"], 0);
+    let late = ["--time", "1s", "--omit", "1s"];
+    let out = world.ok(&[&["iperf3", &from, "--to", &to][..], &late].concat());
+    let report: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(
+        (&report["start"]["test_start"]["omit"], &report["start"]["test_start"]["duration"]),
+        (&1.into(), &1.into())
+    );
     let (from, to) = (writes_of(&world, &a), reads_of(&world, &b));
     let out = world.ok(&[&["iperf3", &from, "--to", &to, "--reverse"][..], &test].concat());
     let report: Value = serde_json::from_str(&out).expect("JSON");
@@ -255,6 +262,8 @@ fn two_endpoints_measure_between_them_by_iperf3() {
         &["iperf3", "tg://h", "--streams", "2"],
         &["iperf3", "tg://h", "--to", "tg://i", "--streams", "129"],
         &["iperf3", "tg://h", "--to", "tg://i", "--", "-P", "4"],
+        &["iperf3", "tg://h", "--to", "tg://i", "--omit", "61s"],
+        &["iperf3", "tg://h", "--to", "tg://i", "--bytes", "1MiB", "--omit", "1s"],
     ] {
         assert_eq!(world.run(arguments).code, 2, "{arguments:?}");
     }
