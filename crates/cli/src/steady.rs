@@ -105,3 +105,38 @@ impl Environment for UntilSteady {
         Ok(seen)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PIECE: Duration = Duration::from_millis(100);
+
+    /// How many pieces of these rates are seen until it is steady, and at what rate.
+    fn seen(rates: impl Iterator<Item = u64>, round_trips: &[u64]) -> Option<(usize, BitRate)> {
+        let mut steady = Steady::new(4 * PIECE);
+        rates.enumerate().take(100).find_map(|(i, mbps)| {
+            let round_trip = round_trips.get(i % round_trips.len().max(1));
+            steady.add(PIECE, BitRate::mbps(mbps), round_trip.copied().map(Duration::from_millis));
+            steady.rate().map(|(rate, _)| (i + 1, rate))
+        })
+    }
+
+    #[test]
+    fn four_of_the_shortest_round_trip_are_seen_at_least() {
+        let flat = || std::iter::repeat(100);
+        let found = Some(BitRate::mbps(100));
+        for (round_trips, pieces) in [(&[][..], 4), (&[1], 4), (&[200], 8), (&[900, 150, 400], 6)] {
+            let seen = seen(flat(), round_trips);
+            assert_eq!(seen.map(|(_, rate)| rate), found, "{round_trips:?}");
+            assert!(seen.is_some_and(|(seen, _)| seen == pieces), "{round_trips:?}: {seen:?}");
+        }
+    }
+
+    #[test]
+    fn what_rises_is_not_steady_before_it_has_risen() {
+        assert_eq!(seen((0..100).map(|i| (10.0 * 1.1f64.powi(i)) as u64), &[1]), None);
+        let risen = seen((0..12).map(|i| 1 << i).chain(std::iter::repeat(4096)), &[1]);
+        assert!(risen.is_some_and(|(pieces, rate)| pieces >= 14 && rate >= BitRate::mbps(3500)), "{risen:?}");
+    }
+}

@@ -216,6 +216,8 @@ fn movers_of_many_hosts_are_rows_of_the_page() {
     browser.open(&service.link);
     browser.until("location.pathname === '/' && document.title.startsWith('Jobs')");
     let rows = "document.querySelectorAll('[aria-label=Movers] tbody tr').length === 2";
+    // Its page says that there is none before all is listed.
+    browser.until("document.querySelector('a[href=\"#/jobs/1\"]') !== null");
     browser.open(&format!("{base}/#/jobs/1"));
     browser.until(rows);
     let text = "document.querySelector('[aria-label=Movers]').innerText";

@@ -16,7 +16,7 @@ use tidegate_service::history::{
 };
 use tidegate_service::pair::Pair;
 
-/// What a probe of `$n` streams prints, long after its start.
+/// What a probe of `$n` streams prints whose rate has settled.
 const PROBE: &str = r#"
 n=$(echo "$*" | sed 's/.*fixed:\([0-9]*\).*/\1/')
 r=$((n * 100000000))
@@ -27,7 +27,8 @@ f='{"sender":1,"receiver":1}'
 e="{\"t_ms\":100000,\"interval_ms\":100,\"concurrency\":$s,\"setpoint\":$s,\"throughput_bps\":$t"
 e="$e,\"staging_free_bytes\":$f,\"staging_capacity_bytes\":$f,\"loss\":null,\"rtt_us\":null,\"utility\":null"
 e="$e,\"notice\":null}"
-echo "{\"duration_ms\":650,\"bytes\":1000000,\"epochs\":[$e,$e,$e,$e,$e,$e]}"
+steady="{\"throughput_bps\":$r,\"duration_ms\":600}"
+echo "{\"duration_ms\":650,\"bytes\":1000000,\"steady\":$steady,\"epochs\":[$e,$e,$e,$e,$e,$e]}"
 "#;
 
 const DESTINATION: &str = "tg://ticket@dtn1.example.org:7117/x";
