@@ -54,8 +54,8 @@ def remembered(state: Path) -> Path:
 
 
 def risen(samples: Sequence[Sample], window_s: float) -> dict[str, float]:
-    """When content began to arrive, the rate of the run's late half, and when that was reached first: the end of the first
-    `window_s` in which it was."""
+    """When content began to arrive, the rate of the run's late half, and when that was reached first: the middle of the
+    first `window_s` in which it was."""
     begun = next(second for second, bytes_, _ in samples if bytes_ >= BEGUN)
     whole = samples[-1][1]
     done = next(second for second, bytes_, _ in samples if bytes_ >= 0.98 * whole)

@@ -15,7 +15,7 @@ const LONGEST_START: Duration = Duration::from_secs(8);
 /// What is left out of each sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Start {
-    /// So much, for now.
+    /// What the next sample leaves out.
     pub omitted: Duration,
     /// What a sample showed that leaves out less; `None` before the first one.
     before: Option<(Duration, BitRate)>,
