@@ -16,7 +16,7 @@ use tidegate_transfer::transfer::route::Transfer;
 const ROUND_TRIPS: u32 = 4;
 
 /// What was measured so far, and whether that is enough.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Steady {
     least: Duration,
     pieces: Vec<Piece>,
@@ -39,7 +39,11 @@ impl Steady {
         steady
     }
 
+    /// Time and round trip count as finely as an epoch's record tells them, or what was enough while it ran would not be
+    /// enough for [`Steady::of`].
     fn add(&mut self, time: Duration, rate: BitRate, round_trip: Option<Duration>) {
+        let time = Duration::from_millis(time.as_millis() as u64);
+        let round_trip = round_trip.map(|it| Duration::from_micros(it.as_micros() as u64));
         self.round_trip = self.round_trip.min(round_trip.unwrap_or(Duration::MAX));
         self.pieces
             .push(Piece { time, bytes: ByteCount((rate.bytes_per_second() * time.as_secs_f64()) as u64) });
@@ -131,6 +135,19 @@ mod tests {
             assert_eq!(seen.map(|(_, rate)| rate), found, "{round_trips:?}");
             assert!(seen.is_some_and(|(seen, _)| seen == pieces), "{round_trips:?}: {seen:?}");
         }
+    }
+
+    #[test]
+    fn what_is_recorded_of_it_is_as_steady_as_it_was() {
+        let odd = Duration::from_micros(100_999);
+        let mut live = Steady::new(4 * PIECE + Duration::from_millis(2));
+        let mut recorded = live.clone();
+        for pieces in 1..=6 {
+            live.add(odd, BitRate::mbps(100), Some(odd));
+            recorded.add(PIECE, BitRate::mbps(100), Some(Duration::from_micros(100_999)));
+            assert_eq!(live.rate(), recorded.rate(), "{pieces} pieces");
+        }
+        assert!(live.rate().is_some());
     }
 
     #[test]
