@@ -2,6 +2,7 @@
 
 mod common;
 
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -42,7 +43,7 @@ impl Server {
     }
 
     fn run(world: &World, mut server: Command, host: &'static str) -> Self {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = free.local_addr().expect("known").port();
         drop(free);
         server.args(["-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
@@ -52,7 +53,9 @@ impl Server {
             server.arg("-allow-root");
         }
         let process = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
-        eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+        // A port that nobody listens on may be given to who connects to it, who is then connected to itself.
+        let to_itself = |it: &TcpStream| it.local_addr().ok() == it.peer_addr().ok();
+        eventually(|| TcpStream::connect(("127.0.0.1", port)).is_ok_and(|it| !to_itself(&it)));
         Self { process, port, host }
     }
 

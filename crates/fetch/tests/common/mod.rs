@@ -68,7 +68,7 @@ impl Running {
     /// Waits until `port` takes connections.
     pub fn wait_for(&mut self, port: u16, log: &Path) -> Result<(), String> {
         let since = Instant::now();
-        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+        while !takes_connections(port) {
             let ended = self.0.try_wait().expect("waited for");
             if ended.is_some() || since.elapsed() > START {
                 let said = fs::read_to_string(log).unwrap_or_default();
@@ -91,6 +91,13 @@ impl Drop for Running {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// Whether somebody listens on `port` of loopback. Who connects to a port that nobody has can be given that very port to
+/// connect from, and is then connected to itself.
+pub fn takes_connections(port: u16) -> bool {
+    let to_itself = |stream: &TcpStream| stream.local_addr().ok() == stream.peer_addr().ok();
+    TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_ok_and(|stream| !to_itself(&stream))
 }
 
 /// A throw-away authority's certificate, and one of its for `localhost`, `127.0.0.1` and `::1`, as files.
