@@ -16,7 +16,7 @@ use tidegate_transfer::transfer::route::Transfer;
 const ROUND_TRIPS: u32 = 4;
 
 /// What was measured so far, and whether that is enough.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Steady {
     least: Duration,
     pieces: Vec<Piece>,
@@ -33,20 +33,21 @@ impl Steady {
     pub fn of(epochs: &[Epoch], least: Duration) -> Self {
         let mut steady = Self::new(least);
         for epoch in epochs {
-            let time = Duration::from_millis(epoch.interval_ms);
-            steady.add(time, epoch.throughput_bps.network, epoch.rtt_us.map(Duration::from_micros));
+            steady.add(epoch);
         }
         steady
     }
 
-    /// Time and round trip count as finely as an epoch's record tells them, or what was enough while it ran would not be
-    /// enough for [`Steady::of`].
-    fn add(&mut self, time: Duration, rate: BitRate, round_trip: Option<Duration>) {
-        let time = Duration::from_millis(time.as_millis() as u64);
-        let round_trip = round_trip.map(|it| Duration::from_micros(it.as_micros() as u64));
-        self.round_trip = self.round_trip.min(round_trip.unwrap_or(Duration::MAX));
-        self.pieces
-            .push(Piece { time, bytes: ByteCount((rate.bytes_per_second() * time.as_secs_f64()) as u64) });
+    /// What goes on counts as its record will, or what was enough while it ran might not be enough for [`Steady::of`].
+    fn see(&mut self, seen: &Observation) {
+        self.add(&Epoch::new(seen, &seen.concurrency.into()));
+    }
+
+    fn add(&mut self, epoch: &Epoch) {
+        let time = Duration::from_millis(epoch.interval_ms);
+        let bytes = ByteCount((epoch.throughput_bps.network.bytes_per_second() * time.as_secs_f64()) as u64);
+        self.round_trip = self.round_trip.min(epoch.rtt_us.map_or(Duration::MAX, Duration::from_micros));
+        self.pieces.push(Piece { time, bytes });
     }
 
     fn found(&self) -> Option<&[Piece]> {
@@ -104,7 +105,7 @@ impl Environment for UntilSteady {
         }
         let seen = self.transfer.step(setpoint)?;
         if let Some(seen) = &seen {
-            self.steady.add(seen.interval, seen.throughput.network, seen.rtt);
+            self.steady.see(seen);
         }
         Ok(seen)
     }
@@ -116,12 +117,21 @@ mod tests {
 
     const PIECE: Duration = Duration::from_millis(100);
 
+    fn observation(interval: Duration, mbps: u64, rtt: Option<Duration>) -> Observation {
+        Observation {
+            interval,
+            throughput: PerStage::all(BitRate::mbps(mbps)),
+            rtt,
+            ..Observation::default()
+        }
+    }
+
     /// How many pieces of these rates are seen until it is steady, and at what rate.
     fn seen(rates: impl Iterator<Item = u64>, round_trips: &[u64]) -> Option<(usize, BitRate)> {
         let mut steady = Steady::new(4 * PIECE);
         rates.enumerate().take(100).find_map(|(i, mbps)| {
             let round_trip = round_trips.get(i % round_trips.len().max(1));
-            steady.add(PIECE, BitRate::mbps(mbps), round_trip.copied().map(Duration::from_millis));
+            steady.see(&observation(PIECE, mbps, round_trip.copied().map(Duration::from_millis)));
             steady.rate().map(|(rate, _)| (i + 1, rate))
         })
     }
@@ -139,13 +149,14 @@ mod tests {
 
     #[test]
     fn what_is_recorded_of_it_is_as_steady_as_it_was() {
-        let odd = Duration::from_micros(100_999);
-        let mut live = Steady::new(4 * PIECE + Duration::from_millis(2));
-        let mut recorded = live.clone();
+        // By its whole milliseconds the fourth is one too few.
+        let odd = observation(Duration::from_micros(100_999), 100, Some(Duration::from_micros(100_999)));
+        let least = 4 * PIECE + Duration::from_millis(2);
+        let (mut live, mut epochs) = (Steady::new(least), Vec::new());
         for pieces in 1..=6 {
-            live.add(odd, BitRate::mbps(100), Some(odd));
-            recorded.add(PIECE, BitRate::mbps(100), Some(Duration::from_micros(100_999)));
-            assert_eq!(live.rate(), recorded.rate(), "{pieces} pieces");
+            live.see(&odd);
+            epochs.push(Epoch::new(&odd, &odd.concurrency.into()));
+            assert_eq!(live.rate(), Steady::of(&epochs, least).rate(), "{pieces} pieces");
         }
         assert!(live.rate().is_some());
     }

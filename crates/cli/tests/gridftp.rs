@@ -1,8 +1,10 @@
 //! Jobs between GridFTP servers: whole trees, and nothing is done that cannot be shown to be there.
 
+#[path = "../../fetch/tests/common/mod.rs"]
+mod servers;
+
 mod common;
 
-use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -43,9 +45,7 @@ impl Server {
     }
 
     fn run(world: &World, mut server: Command, host: &'static str) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = free.local_addr().expect("known").port();
-        drop(free);
+        let port = servers::free_port();
         server.args(["-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
         server.args(["-data-interface", "127.0.0.1", "-log-level", "ERROR", "-port", &port.to_string()]);
         server.arg("-logfile").arg(world.path("gridftp.log"));
@@ -53,9 +53,7 @@ impl Server {
             server.arg("-allow-root");
         }
         let process = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
-        // A port that nobody listens on may be given to who connects to it, who is then connected to itself.
-        let to_itself = |it: &TcpStream| it.local_addr().ok() == it.peer_addr().ok();
-        eventually(|| TcpStream::connect(("127.0.0.1", port)).is_ok_and(|it| !to_itself(&it)));
+        eventually(|| servers::takes_connections(port));
         Self { process, port, host }
     }
 
