@@ -4,8 +4,8 @@
 //! that is, and how long its workers waited. *Action*: the set-point that is expected to be best, the fewest workers that
 //! are within a few percent of the most; unless
 //!
-//! - more would bring more with some probability: then as many as it takes (optimism in the face of uncertainty), at
-//!   most a few times as many as now;
+//! - more would bring more with some probability, the greater the more they are: then as many as it takes (optimism in
+//!   the face of uncertainty), at most a few times as many as now;
 //! - or clearly fewer would do with some probability, and little is lost if not: then so few.
 //!
 //! Evidence fades, so that what has not been tried for long becomes credible again and is tried.
@@ -33,8 +33,9 @@ const FAR: Duration = Duration::from_millis(20);
 const FAR_GROWTH: f64 = 3.0;
 /// The share of the most expected that is worth no further worker: half of what a measurement is off, within these.
 const WORTHLESS: (f64, f64) = (0.001, 0.02);
-/// Probabilities from which on more workers, and fewer, are worth a try.
+/// Probability from which on one more worker is worth a try; the square of how many times as many makes it greater.
 const CREDIBLE_MORE: f64 = 0.05;
+/// Probability from which on fewer workers are worth a try.
 const CREDIBLE_FEWER: f64 = 0.3;
 /// Standard deviations of a worker's rate by which fewer may be hoped to do.
 const HOPE: f64 = 0.5;
@@ -76,6 +77,11 @@ struct Prospect<'a> {
     hoped: Vec<f64>,
 }
 
+/// The probability from which on so many times as many workers are worth a try: a crowd costs more than one or two.
+fn credible_more(times: f64) -> f64 {
+    CREDIBLE_MORE * times.powi(2)
+}
+
 /// The greatest of them.
 fn most(values: &[f64]) -> f64 {
     values.iter().copied().fold(0.0, f64::max)
@@ -89,7 +95,7 @@ impl<'a> Prospect<'a> {
         let expected: Vec<f64> = numbers.iter().map(|&n| curve.expected(n, f64::INFINITY)).collect();
         let hope = |(&n, &expected): (&f64, &f64)| {
             // That fewer would move more is not hoped for, but found.
-            if n < now { expected } else { curve.possible(n, CREDIBLE_MORE, 0.0) }
+            if n < now { expected } else { curve.possible(n, credible_more(n / now), 0.0) }
         };
         let hoped = numbers.iter().zip(&expected).map(hope).collect();
         Self { stage, curve, numbers, expected, hoped }
