@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
+from lab.eos.arriving import arrivals
 from lab.eos.gridftp import MB
 from lab.eos.paths import ONCE_S, SAMPLERS, Sampler
 from lab.eos.site import Way, site_on
@@ -25,7 +26,7 @@ THERE = ("scenarios/rtt-1", "scenarios/rtt-20", "scenarios/rtt-50", "scenarios/r
          "scenarios/huge-file", "lab/scenarios/ten-streams", "lab/ldm/throttled")
 # Rate and stream in Mbit/s and round trip in ms of those that differ from the lab's in all three.
 MORE = ((300, 20, 10), (100, 40, 5), (500, 30, 40), (800, 160, 80))
-# Of each run by hand this is cut off. GridFTP tells how long a transfer took, no more: a longer one less a shorter one.
+# Of each run by hand this is cut off. GridFTP tells how long a transfer took, no more: what arrives is counted.
 START_S = 5.0
 ASKING_S = 25.0
 # Numbers beside the advice: a third fewer, and half as many more.
@@ -61,14 +62,10 @@ def iperf3(way: Way, streams: int) -> float:
 
 
 def gridftp(way: Way, streams: int) -> float:
-    bps = min(way.path.link_mbit, streams * way.path.cap_mbit) * MB
-    sizes = [int(bps / 8 * seconds) for seconds in (START_S, START_S + ONCE_S)]
-    took = []
-    for size in sizes:
-        began = time.monotonic()
+    size = int(min(way.path.link_mbit, streams * way.path.cap_mbit) * MB / 8 * (START_S + ONCE_S))
+    with arrivals(way.trial, way.trial.link.receiver) as found:
         way.run("globus-url-copy", "-p", streams, "-len", size, "file:///dev/zero", f"{way.gridftp}/dev/null")
-        took.append(time.monotonic() - began)
-    return (sizes[1] - sizes[0]) * 8 / (took[1] - took[0])
+    return found.bps(size, START_S)
 
 
 BY_HAND: Mapping[str, Callable[[Way, int], float]] = {"native": native, "iperf3": iperf3, "gridftp": gridftp}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from lab.eos import adaptive, gridftp, iperf, jobs, paths, predicted
+from lab.eos import adaptive, arriving, gridftp, iperf, jobs, paths, predicted
 from lab.eos.bars import bars
 from lab.eos.found import Found, together
 from lab.eos.predicted_page import judged
@@ -19,6 +19,7 @@ from lab.eos.scheduled import moving_bps, total_bps
 from lab.eos.shards import SHARDS
 from lab.eos.task import Outcome, Plan, Task, counted, names, run_all
 from lab.ground.results import Record, load
+from lab.ground.shell import CommandFailed
 from lab.shard import NotHere, Options, selected
 from lab.tests import records
 from lab.tests.records import whole
@@ -166,6 +167,18 @@ class Predictions(unittest.TestCase):
 
     def test_neighbours_are_on_either_side(self) -> None:
         self.assertEqual([predicted.neighbours(n) for n in (1, 2, 10, 32)], [[1, 2], [1, 2, 3], [7, 10, 15], [21, 32]])
+
+    def test_what_arrives_after_the_start_is_a_rate(self) -> None:
+        head = "Inter-|   Receive |  Transmit\n face |bytes packets|bytes packets\n"
+        # A tenth are headers: 20 bytes a second at first, then 110, of which 100 are moved.
+        said = "".join(f"{100 + t}.00 1.0\n{head}    lo: 999{t} 1 0\n  eth0: {20 * min(t, 5) + 110 * max(t - 5, 0)} 1 0\n"
+                       for t in range(16))
+        arrivals = arriving.Arrivals(100.0, 115.0, arriving.parsed(said + "200.00 1.0\n  eth0: 7"))
+        self.assertEqual(len(arrivals.counts), 16)
+        moved = round((100 + 1100) / 1.1)
+        self.assertAlmostEqual(arrivals.bps(moved, 5.0), 800, delta=1)
+        with self.assertRaisesRegex(CommandFailed, "15.0 s are too few"):
+            arrivals.bps(moved, 15.0)
 
     def test_answers_are_held_against_what_came(self) -> None:
         runs = [self.answered("native", 950, 900, 0), self.answered("native", 909, 900, 1),

@@ -13,6 +13,7 @@ pub mod iperf3;
 pub(crate) mod native;
 mod omitted;
 pub(crate) mod program;
+mod watched;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -28,6 +29,14 @@ use tidegate_contract::redact;
 pub const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(400)..=Duration::from_secs(60);
 /// The smallest and the largest sample by bytes.
 pub(crate) const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=ByteCount::gib(64);
+
+/// A sample by time is looked at in so many pieces, once its streams are up to speed, ...
+const PIECES: u32 = 5;
+/// ... of no less than this.
+const SHORTEST_PIECE: Duration = Duration::from_millis(100);
+
+/// So long a rate may rise: at 200 ms a stream of 100 Mbit/s takes 3 s, and more where slow start ends too soon.
+const RISING: Duration = Duration::from_secs(10);
 
 /// What is said of a rate that had no time to settle.
 const STILL_ROSE: &str = "its rate still rose when the sample ended";
@@ -106,6 +115,11 @@ impl Default for Amount {
 }
 
 impl Amount {
+    /// The pieces in which a sample of so long is looked at, from which its halves are told.
+    fn piece(time: Duration) -> Duration {
+        (time / PIECES).max(SHORTEST_PIECE)
+    }
+
     /// The same, if it is within what a sample may take.
     pub fn checked(self) -> Result<Self, SamplerError> {
         let (fits, why) = match self {

@@ -31,6 +31,17 @@ pub fn settled(pieces: &[Piece], least: Duration) -> Option<&[Piece]> {
     })
 }
 
+/// The last pieces, as many as `time` takes: where a rate never settled they are nearest to what it would have got to.
+pub fn latest(pieces: &[Piece], time: Duration) -> &[Piece] {
+    let mut left = time;
+    let taken = pieces.iter().rev().take_while(|piece| {
+        let wanted = !left.is_zero();
+        left = left.saturating_sub(piece.time);
+        wanted
+    });
+    &pieces[pieces.len() - taken.count()..]
+}
+
 /// Whether a rate that was `earlier` and is `later` still rises.
 pub fn rises(earlier: BitRate, later: BitRate) -> bool {
     later.0 as f64 > (1.0 + RISE) * earlier.0 as f64
@@ -97,6 +108,15 @@ mod tests {
     fn a_rate_that_falls_has_settled_too() {
         let tail = pieces(&[0, 50, 200, 200, 120, 100, 100, 100]);
         assert!(settled(&tail, PIECE * 4).is_some());
+    }
+
+    #[test]
+    fn the_latest_pieces_are_as_many_as_a_time_takes() {
+        let all = pieces(&[1, 2, 3, 4]);
+        for (time, count) in [(0, 0), (100, 1), (150, 2), (300, 3), (900, 4)] {
+            assert_eq!(latest(&all, Duration::from_millis(time)), &all[4 - count..], "{time} ms");
+        }
+        assert!(latest(&[], PIECE).is_empty());
     }
 
     #[test]

@@ -1,18 +1,25 @@
 //! `globus-url-copy` from `/dev/zero` to `/dev/null`: between two GridFTP servers, or one and this host.
 //!
-//! It moves amounts, not times. Its own figures count in whole seconds, so what its conversation with the servers says is timed instead: from
-//! the reply that data begins to flow until the operation is complete. Connecting and logging in are not in it.
+//! It moves amounts, not times. Where one end is this host the kernel says how much it has moved so far: it is given more than
+//! it needs, and stopped once that has been steady for long enough. Of two servers nothing is seen but how long an amount took.
+//! Its own figures count in whole seconds, so what its conversation with the servers says is timed instead: from the reply
+//! that data begins to flow until the operation is complete. Connecting and logging in are not in it.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidegate_control::throughput_model::settled;
 use tidegate_control::{BitRate, ByteCount};
 use url::Url;
 
 use crate::sampler::credential;
 use crate::sampler::growing::{Growing, Learned};
-use crate::sampler::program::Invocation;
-use crate::sampler::{Amount, Failure, Measured, Measuring, STILL_ROSE, Sampler, SamplerError, SamplerKind};
+use crate::sampler::program::{Ended, Invocation, ProgramOutput};
+use crate::sampler::watched::{self, Wanted};
+use crate::sampler::{
+    Amount, Failure, Measured, Measuring, SIZES, STILL_ROSE, Sampler, SamplerError, SamplerKind,
+};
 
 /// Most streams asked of a server.
 pub(super) const MAX_STREAMS: u16 = 128;
@@ -39,6 +46,11 @@ const BLOCKS_EACH: u64 = 4;
 pub(crate) fn block(streams: u16, bytes: ByteCount) -> ByteCount {
     let block = bytes.0 / (u64::from(streams.max(1)) * BLOCKS_EACH);
     ByteCount(block.clamp(1 << 12, CLIENT_BLOCK) >> 12 << 12)
+}
+
+/// What a server sends at least so that all of so many streams are in use, and a block more or less changes little.
+fn all_busy(streams: u16) -> ByteCount {
+    ByteCount(u64::from(streams) * BLOCKS_EACH * SERVER_BLOCK)
 }
 
 /// GridFtpOptions of `globus-url-copy`.
@@ -75,9 +87,14 @@ impl GridFtp {
         self.urls.starts_with("file:")
     }
 
+    /// Whether an end is this host, whose kernel tells how far it is.
+    fn is_here(&self) -> bool {
+        self.sends() || self.urls.contains(" file:")
+    }
+
     /// What there is to say of a sample of which a part moved `bytes` last.
     fn note(&self, streams: u16, bytes: ByteCount, told: bool) -> Option<String> {
-        let least = u64::from(streams) * BLOCKS_EACH * SERVER_BLOCK;
+        let least = all_busy(streams).0;
         if !told {
             Some(
                 "the time includes connecting: globus-url-copy was not heard in time saying when data flowed"
@@ -114,17 +131,51 @@ impl GridFtp {
     async fn once(&self, streams: u16, bytes: ByteCount, limit: Duration) -> Result<Timed, SamplerError> {
         let mut conversation = Conversation::default();
         let ended = self.command(streams, bytes).run(limit, |line, at| conversation.hear(line, at)).await?;
-        if !ended.status.success() {
-            let why = credential::explained(&conversation.heard).or(conversation.error);
-            let why = why.unwrap_or_else(|| ended.how());
-            return Err(SamplerError::new(Failure::Failed, format!("globus-url-copy: {why}")));
-        }
-        match (conversation.begun, conversation.complete) {
-            (Some(begun), Some(complete)) if complete > begun + AT_ONCE => {
-                Ok(Timed { measured: complete - begun, told: true })
+        conversation.timed(&ended)
+    }
+
+    /// Moves for `length` once the rate is steady, where the kernel tells how far that is.
+    async fn steady(
+        &self,
+        streams: u16,
+        length: Duration,
+        limit: Duration,
+    ) -> Result<Measured, SamplerError> {
+        let started = Instant::now();
+        let all = *SIZES.end();
+        let conversation = Mutex::new(Conversation::default());
+        let heard = || conversation.lock().unwrap_or_else(PoisonError::into_inner);
+        let said = || {
+            let heard = heard();
+            (heard.begun.is_some(), heard.round_trip.unwrap_or_default())
+        };
+        // A server's blocks are written whole.
+        let bytes = if self.sends() { ByteCount(SERVER_BLOCK) } else { all_busy(streams) };
+        let watch = |pid| watched::watch(pid, Wanted { time: length, bytes }, said);
+        let command = self.command(streams, all);
+        match command.run_until(limit, |line, at| heard().hear(line, at), watch).await? {
+            Ended::Stopped(seen) => Ok(Measured {
+                streams,
+                throughput: settled::rate(&seen.counted),
+                bytes: seen.moved,
+                measured: seen.counted.iter().map(|piece| piece.time).sum(),
+                spent: started.elapsed(),
+                note: (!seen.steady).then(|| STILL_ROSE.to_owned()),
+            }),
+            // There is no more to be had of a path as fast as this.
+            Ended::Itself(ended) => {
+                let timed = heard().timed(&ended)?;
+                let (throughput, note) =
+                    (BitRate::over(all, timed.measured), self.note(streams, all, timed.told));
+                Ok(Measured {
+                    streams,
+                    throughput,
+                    bytes: all,
+                    measured: timed.measured,
+                    spent: ended.spent,
+                    note,
+                })
             }
-            // Another version may say other things, and what was read late shows no time; the whole is an honest figure still.
-            _ => Ok(Timed { measured: ended.spent, told: false }),
         }
     }
 
@@ -145,6 +196,9 @@ impl GridFtp {
                 });
             }
         };
+        if self.is_here() && watched::is_told() {
+            return self.steady(streams, length, limit).await;
+        }
         let mut growing = Growing::new(streams, length, self.learned);
         let (mut moved, mut largest, mut told) = (ByteCount(0), ByteCount(0), true);
         let left = || limit.saturating_sub(started.elapsed());
@@ -217,6 +271,9 @@ fn device(address: &str, name: &str) -> Result<Url, SamplerError> {
 struct Conversation {
     begun: Option<Instant>,
     complete: Option<Instant>,
+    /// When a server was last told something, and the least time until one answered: a round trip.
+    asked: Option<Instant>,
+    round_trip: Option<Duration>,
     error: Option<String>,
     lines: usize,
     /// All that is said from the error on.
@@ -225,7 +282,30 @@ struct Conversation {
 }
 
 impl Conversation {
+    /// How long the transfer took, of a program that has ended.
+    fn timed(&self, ended: &ProgramOutput) -> Result<Timed, SamplerError> {
+        if !ended.status.success() {
+            let why = credential::explained(&self.heard).or_else(|| self.error.clone());
+            let why = why.unwrap_or_else(|| ended.how());
+            return Err(SamplerError::new(Failure::Failed, format!("globus-url-copy: {why}")));
+        }
+        match (self.begun, self.complete) {
+            (Some(begun), Some(complete)) if complete > begun + AT_ONCE => {
+                Ok(Timed { measured: complete - begun, told: true })
+            }
+            // Another version may say other things, and what was read late shows no time; the whole is an honest figure still.
+            _ => Ok(Timed { measured: ended.spent, told: false }),
+        }
+    }
+
     fn hear(&mut self, line: &str, at: Instant) {
+        if line.starts_with("debug: sending command") {
+            self.asked = Some(at);
+        } else if line.starts_with("debug: response from")
+            && let Some(asked) = self.asked.take()
+        {
+            self.round_trip = self.round_trip.into_iter().chain([at.saturating_duration_since(asked)]).min();
+        }
         if (self.error.is_some() || line.starts_with("error: ")) && self.heard_lines < MAX_HEARD {
             self.heard_lines += 1;
             self.heard.push_str(line.trim_end());

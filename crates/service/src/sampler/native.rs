@@ -5,22 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use tidegate_control::throughput_model::settled::{Piece, latest, rate};
 use tidegate_control::{BitRate, ByteCount, Epoch};
 
 use crate::sampler::program::{Invocation, ProgramOutput};
-use crate::sampler::{Amount, Failure, Measured, Measuring, STILL_ROSE, Sampler, SamplerError, SamplerKind};
+use crate::sampler::{
+    Amount, Failure, Measured, Measuring, RISING, SHORTEST_PIECE, STILL_ROSE, Sampler, SamplerError,
+    SamplerKind,
+};
 
 /// Most workers of a stage anywhere in Tidegate.
 pub(super) const MAX_STREAMS: u16 = 512;
-
-/// A sample by time has so many epochs once its streams are up to speed.
-const EPOCHS: u32 = 5;
-
-/// The shortest epoch there is, and that of a sample by bytes, whose length nobody knows beforehand.
-const SHORT: Duration = Duration::from_millis(100);
-
-/// So long a rate may rise: at 200 ms a stream of 100 Mbit/s takes 3 s, and more where slow start ends too soon.
-const RISING: Duration = Duration::from_secs(10);
 
 /// A sample by bytes ends after so long, however much is left.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -79,11 +74,12 @@ impl Native {
         let (epoch, time) = match amount {
             Amount::Time(time) => {
                 program.args(["--steady", &milliseconds(time)]);
-                ((time / EPOCHS).max(SHORT), RISING + time)
+                (Amount::piece(time), RISING + time)
             }
             Amount::Bytes(bytes) => {
                 program.args(["--bytes", &format!("{}B", bytes.0)]);
-                (SHORT, LONGEST)
+                // Nobody knows beforehand how long it takes.
+                (SHORTEST_PIECE, LONGEST)
             }
         };
         program.args(["--epoch", &milliseconds(epoch), "--time", &milliseconds(time)]);
@@ -174,16 +170,14 @@ fn read(ended: &ProgramOutput, said: &str, streams: u16, amount: Amount) -> Resu
     if let Some(SteadyRate { throughput_bps, duration_ms }) = report.steady {
         return told(throughput_bps, Duration::from_millis(duration_ms), None);
     }
+    let pieces: Vec<Piece> = report.epochs.iter().map(piece).collect();
     let (counted, note) = match amount {
-        // What it last had is nearest to what it would have got to.
-        Amount::Time(time) => (last(&report.epochs, time), STILL_ROSE),
-        Amount::Bytes(_) => (report.epochs.get(1..).unwrap_or_default(), ""),
+        Amount::Time(time) => (latest(&pieces, time), Some(STILL_ROSE)),
+        Amount::Bytes(_) => (pieces.get(1..).unwrap_or_default(), None),
     };
-    let measured = Duration::from_millis(counted.iter().map(|epoch| epoch.interval_ms).sum());
+    let measured: Duration = counted.iter().map(|piece| piece.time).sum();
     if !measured.is_zero() {
-        let rate = |epoch: &Epoch| epoch.throughput_bps.network.0 as f64 * epoch.interval_ms as f64 / 1e3;
-        let throughput = BitRate::from_bps(counted.iter().map(rate).sum::<f64>() / measured.as_secs_f64());
-        return told(throughput, measured, Some(note).filter(|note| !note.is_empty()));
+        return told(rate(counted), measured, note);
     }
     let Amount::Bytes(_) = amount else {
         return Err(garbage("no epoch: nothing moved in time"));
@@ -193,15 +187,11 @@ fn read(ended: &ProgramOutput, said: &str, streams: u16, amount: Amount) -> Resu
     told(BitRate::over(bytes, measured), measured, Some(note))
 }
 
-/// The last epochs, as many as `time` takes.
-fn last(epochs: &[Epoch], time: Duration) -> &[Epoch] {
-    let mut left = time.as_millis() as u64;
-    let taken = epochs.iter().rev().take_while(|epoch| {
-        let wanted = left > 0;
-        left = left.saturating_sub(epoch.interval_ms);
-        wanted
-    });
-    &epochs[epochs.len() - taken.count()..]
+/// What moved in an epoch.
+fn piece(epoch: &Epoch) -> Piece {
+    let time = Duration::from_millis(epoch.interval_ms);
+    let bytes = epoch.throughput_bps.network.bytes_per_second() * time.as_secs_f64();
+    Piece { time, bytes: ByteCount(bytes.round() as u64) }
 }
 
 #[cfg(test)]

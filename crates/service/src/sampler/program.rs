@@ -1,5 +1,7 @@
-//! Runs a program to its end: its output read with a bound, its time bounded, killed when nobody waits any more.
+//! Runs a program to its end, or until enough was seen of it: its output read with a bound, its time bounded, killed when
+//! nobody waits any more.
 
+use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::ErrorKind;
@@ -35,6 +37,15 @@ impl ProgramOutput {
             None => "killed by a signal".to_owned(),
         }
     }
+}
+
+/// How it came to its end.
+#[derive(Debug)]
+pub enum Ended<T> {
+    /// By itself.
+    Itself(ProgramOutput),
+    /// It was stopped, as this was seen.
+    Stopped(T),
 }
 
 /// A program to be run.
@@ -82,10 +93,23 @@ impl Invocation {
 
     /// Runs it for `limit` at most; every line of its standard error goes to `line` as it comes.
     pub async fn run(
-        mut self,
+        self,
         limit: Duration,
         line: impl FnMut(&str, Instant) + Send,
     ) -> Result<ProgramOutput, SamplerError> {
+        match self.run_until(limit, line, |_| std::future::pending::<Infallible>()).await? {
+            Ended::Itself(output) => Ok(output),
+            Ended::Stopped(never) => match never {},
+        }
+    }
+
+    /// The same, but it is stopped as soon as there is what `enough` makes of its process.
+    pub async fn run_until<T, Enough: Future<Output = T>>(
+        mut self,
+        limit: Duration,
+        line: impl FnMut(&str, Instant) + Send,
+        enough: impl FnOnce(u32) -> Enough,
+    ) -> Result<Ended<T>, SamplerError> {
         let started = Instant::now();
         let mut child = self.command.spawn().map_err(|error| self.not_started(&error))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -96,21 +120,32 @@ impl Invocation {
                 let _ = stdin.write_all(&input).await;
             }
         };
+        let enough = child.id().map(enough);
+        let enough = async {
+            match enough {
+                Some(enough) => enough.await,
+                None => std::future::pending().await,
+            }
+        };
         let all = async {
             let ((), output, ()) = tokio::join!(write, whole(stdout), lines(stderr, line));
             (child.wait().await, output)
         };
-        let Ok((status, output)) = tokio::time::timeout(limit, all).await else {
-            // The child is killed as it is dropped.
-            let why =
-                format!("{} did not end within {:.0} s and was stopped", self.name, limit.as_secs_f64());
-            return Err(SamplerError::new(Failure::Late, why));
+        // The child is killed as it is dropped.
+        let (status, output) = tokio::select! {
+            ended = all => ended,
+            seen = enough => return Ok(Ended::Stopped(seen)),
+            () = tokio::time::sleep(limit) => {
+                let why =
+                    format!("{} did not end within {:.0} s and was stopped", self.name, limit.as_secs_f64());
+                return Err(SamplerError::new(Failure::Late, why));
+            }
         };
         let broken = |error: std::io::Error| {
             SamplerError::new(Failure::Failed, format!("cannot follow {}: {error}", self.name))
         };
         let (status, output) = (status.map_err(broken)?, output.map_err(broken)?);
-        Ok(ProgramOutput { status, output, spent: started.elapsed() })
+        Ok(Ended::Itself(ProgramOutput { status, output, spent: started.elapsed() }))
     }
 
     fn not_started(&self, error: &std::io::Error) -> SamplerError {
@@ -180,6 +215,28 @@ mod tests {
     fn what_does_not_end_is_stopped() {
         let (ended, _) = run("exec sleep 600", Duration::from_millis(100));
         assert_eq!(ended.expect_err("too late").failure, Failure::Late);
+    }
+
+    #[test]
+    fn what_has_shown_enough_is_stopped() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let until = |script: &str| {
+            let mut program = Invocation::new("sh", "dash");
+            program.args(["-c", script]);
+            let seen = |pid| async move {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+                pid
+            };
+            runtime.block_on(program.run_until(ENOUGH, |_, _| {}, seen)).expect("it ran")
+        };
+        let Ended::Stopped(pid) = until("exec sleep 600") else { panic!("it slept") };
+        let gone = Instant::now() + ENOUGH;
+        while std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("sleep"))
+        {
+            assert!(Instant::now() < gone, "{pid} is there still");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        assert!(matches!(until("exit 3"), Ended::Itself(output) if output.status.code() == Some(3)));
     }
 
     #[test]

@@ -1,0 +1,151 @@
+//! What a running program has moved so far, as the kernel counts what it writes: so slow start is seen to end, and the
+//! program is stopped once its rate has been steady for long enough, as a probe of our own is.
+
+use std::time::{Duration, Instant};
+
+use tidegate_control::ByteCount;
+use tidegate_control::throughput_model::settled::{self, Piece};
+
+use crate::sampler::{Amount, RISING};
+
+/// Whatever the program says of it, data flows where more than this is written in a piece: logging in takes less.
+const FLOWS: ByteCount = ByteCount::kib(64);
+/// Of a rate nothing is told by fewer round trips.
+const ROUND_TRIPS: u32 = 4;
+
+/// What process `pid` has written, to files and connections; `None` where the kernel does not say.
+pub(super) fn written(pid: u32) -> Option<ByteCount> {
+    let counts = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
+    counts.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok().map(ByteCount)
+}
+
+/// Whether the kernel says so of the programs that we run.
+pub(super) fn is_told() -> bool {
+    written(std::process::id()).is_some()
+}
+
+/// When a program has shown enough.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    /// The rate is to be steady for so long, ...
+    pub time: Duration,
+    /// ... and to be that of so much.
+    pub bytes: ByteCount,
+}
+
+/// What was seen of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// All that moved.
+    pub moved: ByteCount,
+    /// The pieces that tell its rate.
+    pub counted: Vec<Piece>,
+    /// Whether the rate had stopped rising in them.
+    pub steady: bool,
+}
+
+/// Watches process `pid` until it has shown what is `wanted`, or has had the time for it; `said` tells whether it has said
+/// that data flows, and the round trip to its server.
+pub(super) async fn watch(pid: u32, wanted: Wanted, said: impl Fn() -> (bool, Duration)) -> Seen {
+    let piece = Amount::piece(wanted.time);
+    let (mut pieces, mut last) = (Vec::new(), None::<(Instant, ByteCount)>);
+    loop {
+        tokio::time::sleep(piece).await;
+        // What has ended says so itself.
+        let Some(now) = written(pid) else { return std::future::pending().await };
+        let (flows, round_trip) = said();
+        let at = Instant::now();
+        if let Some((before, had)) = last.replace((at, now)) {
+            let bytes = ByteCount(now.0.saturating_sub(had.0));
+            if !pieces.is_empty() || flows || bytes > FLOWS {
+                pieces.push(Piece { time: at.saturating_duration_since(before), bytes });
+            }
+        }
+        if let Some(seen) = seen(&pieces, wanted, round_trip) {
+            return seen;
+        }
+    }
+}
+
+/// What `pieces` tell, once it is enough.
+fn seen(pieces: &[Piece], wanted: Wanted, round_trip: Duration) -> Option<Seen> {
+    let moved = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum::<ByteCount>();
+    let all = moved(pieces);
+    let least = wanted.time.max(round_trip * ROUND_TRIPS);
+    if let Some(tail) = settled::settled(pieces, least).filter(|tail| moved(tail) >= wanted.bytes) {
+        return Some(Seen { moved: all, counted: tail.to_vec(), steady: true });
+    }
+    let passed: Duration = pieces.iter().map(|piece| piece.time).sum();
+    (passed >= RISING + wanted.time).then(|| Seen {
+        moved: all,
+        counted: settled::latest(pieces, least).to_vec(),
+        steady: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WANTED: Wanted = Wanted { time: Duration::from_secs(1), bytes: ByteCount::mib(1) };
+
+    /// What is seen of pieces of 200 ms, at these rates in Mbit/s.
+    fn of(rates: &[u64], round_trip_ms: u64) -> Option<Seen> {
+        let piece = |rate: &u64| Piece { time: Duration::from_millis(200), bytes: ByteCount(rate * 25_000) };
+        let pieces: Vec<Piece> = rates.iter().map(piece).collect();
+        seen(&pieces, WANTED, Duration::from_millis(round_trip_ms))
+    }
+
+    fn rate(seen: &Seen) -> f64 {
+        settled::rate(&seen.counted).as_mbps()
+    }
+
+    #[test]
+    fn a_start_is_not_counted_but_it_moved() {
+        let rising = [0, 5, 10, 20, 40, 80];
+        assert_eq!(of(&rising, 1), None);
+        let all: Vec<u64> = rising.iter().copied().chain([100; 5]).collect();
+        let seen = of(&all, 1).expect("enough");
+        assert!(seen.steady && (95.0..=100.0).contains(&rate(&seen)), "{seen:?}");
+        assert_eq!(seen.moved, ByteCount(655 * 25_000));
+    }
+
+    #[test]
+    fn far_paths_and_slow_ones_take_longer() {
+        assert!(
+            of(&[100; 5], 200).is_some() && of(&[100; 5], 500).is_none() && of(&[100; 10], 500).is_some()
+        );
+        // A mebibyte takes 8 s at 1 Mbit/s, and nothing at all is no rate.
+        assert_eq!(of(&[1; 40], 1), None);
+        assert!(of(&[1; 44], 1).is_some_and(|seen| seen.steady));
+        assert_eq!(of(&[0; 40], 1), None);
+    }
+
+    #[test]
+    fn what_never_settles_is_told_by_its_end() {
+        let rising: Vec<u64> = (0..55).map(|i| 10 * i * i).collect();
+        assert_eq!(of(&rising[..54], 1), None);
+        let seen = of(&rising, 1).expect("its time is over");
+        assert!(!seen.steady && seen.counted.len() == 5, "{seen:?}");
+        assert!(rate(&seen) > 10.0 * 50.0 * 50.0, "{seen:?}");
+    }
+
+    #[test]
+    fn what_a_process_writes_is_counted() {
+        if !is_told() {
+            return;
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let null = || std::fs::OpenOptions::new().write(true).open("/dev/null").expect("there");
+        let mut child =
+            std::process::Command::new("cat").arg("/dev/zero").stdout(null()).spawn().expect("a program");
+        let shown = runtime.block_on(watch(child.id(), WANTED, || (false, Duration::ZERO)));
+        child.kill().expect("ours");
+        child.wait().expect("ours");
+        assert!(shown.moved >= WANTED.bytes && rate(&shown) > 1.0, "{shown:?}");
+        // Who is gone shows nothing.
+        let gone = watch(child.id(), WANTED, || (true, Duration::ZERO));
+        let waited = runtime.block_on(async { tokio::time::timeout(Duration::from_millis(500), gone).await });
+        assert!(waited.is_err());
+    }
+}
