@@ -110,12 +110,13 @@ impl GridFtp {
         }
     }
 
-    fn command(&self, streams: u16, bytes: ByteCount) -> Invocation {
+    /// `block` is the size of one that is sent from here.
+    fn command(&self, streams: u16, bytes: ByteCount, block: ByteCount) -> Invocation {
         let mut program = Invocation::new("globus-url-copy", "globus-gass-copy-progs");
         program.args(["-dbg", "-fast", "-st", STALLED, "-f", "/dev/stdin"]);
         program.args(["-p", &streams.to_string(), "-len", &bytes.0.to_string()]);
         if self.sends() {
-            program.args(["-bs", &block(streams, bytes).0.to_string()]);
+            program.args(["-bs", &block.0.to_string()]);
         }
         if let Some(buffer) = self.options.buffer {
             program.args(["-tcp-bs", &buffer.0.to_string()]);
@@ -130,7 +131,8 @@ impl GridFtp {
     /// Moves `bytes` and answers with the time they took.
     async fn once(&self, streams: u16, bytes: ByteCount, limit: Duration) -> Result<Timed, SamplerError> {
         let mut conversation = Conversation::default();
-        let ended = self.command(streams, bytes).run(limit, |line, at| conversation.hear(line, at)).await?;
+        let command = self.command(streams, bytes, block(streams, bytes));
+        let ended = command.run(limit, |line, at| conversation.hear(line, at)).await?;
         conversation.timed(&ended)
     }
 
@@ -149,10 +151,10 @@ impl GridFtp {
             let heard = heard();
             (heard.begun.is_some(), heard.round_trip.unwrap_or_default())
         };
-        // A server's blocks are written whole.
-        let bytes = if self.sends() { ByteCount(SERVER_BLOCK) } else { all_busy(streams) };
-        let watch = |pid| watched::watch(pid, Wanted { time: length, bytes }, said);
-        let command = self.command(streams, all);
+        // Blocks are read and written whole.
+        let wanted = Wanted { time: length, bytes: all_busy(streams) };
+        let watch = |pid| watched::watch(pid, wanted, said);
+        let command = self.command(streams, all, block(streams, wanted.bytes));
         match command.run_until(limit, |line, at| heard().hear(line, at), watch).await? {
             Ended::Stopped(seen) => Ok(Measured {
                 streams,
@@ -398,7 +400,9 @@ mod tests {
             assert_eq!(block(streams, ByteCount(bytes)), ByteCount(wanted), "{streams} of {bytes}");
         }
         let of = |from: &str| GridFtp::new(from, "ftp://b", GridFtpOptions::default()).expect("two ends");
-        let command = |gridftp: &GridFtp| format!("{:?}", gridftp.command(2, ByteCount::mib(1)));
+        let command = |gridftp: &GridFtp| {
+            format!("{:?}", gridftp.command(2, ByteCount::mib(1), block(2, ByteCount::mib(1))))
+        };
         let (here, server) = (of("/here"), of("ftp://a"));
         assert!(command(&here).contains(r#""-bs", "131072""#) && !command(&server).contains("-bs"));
         // A server's blocks are its own: it is said where they are too large.
@@ -430,7 +434,7 @@ mod tests {
         assert_eq!(urls.lines().count(), 1);
         let hidden =
             GridFtp::new("ftp://me:secret@a", "ftp://b", GridFtpOptions::default()).expect("two ends");
-        let text = format!("{:?}", hidden.command(2, ByteCount::mib(2)));
+        let text = format!("{:?}", hidden.command(2, ByteCount::mib(2), ByteCount::mib(1)));
         assert!(text.contains("/dev/stdin") && !text.contains("secret"), "{text}");
     }
 }

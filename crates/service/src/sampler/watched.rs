@@ -1,5 +1,5 @@
-//! What a running program has moved so far, as the kernel counts what it writes: so slow start is seen to end, and the
-//! program is stopped once its rate has been steady for long enough, as a probe of our own is.
+//! What a running program has moved so far, as the kernel counts what it reads and writes: so slow start is seen to end, and
+//! the program is stopped once its rate has been steady for long enough, as a probe of our own is.
 
 use std::time::{Duration, Instant};
 
@@ -8,20 +8,22 @@ use tidegate_control::throughput_model::settled::{self, Piece};
 
 use crate::sampler::{Amount, RISING};
 
-/// Whatever the program says of it, data flows where more than this is written in a piece: logging in takes less.
+/// Whatever the program says of it, data flows where more than this moves in a piece: logging in takes less.
 const FLOWS: ByteCount = ByteCount::kib(64);
 /// Of a rate nothing is told by fewer round trips.
 const ROUND_TRIPS: u32 = 4;
 
-/// What process `pid` has written, to files and connections; `None` where the kernel does not say.
-pub(super) fn written(pid: u32) -> Option<ByteCount> {
+/// What process `pid` has read, or written if that is more; `None` where the kernel does not say. Of what goes through
+/// connections it counts a part or nothing, of what is read from or written to a device everything.
+pub(super) fn moved(pid: u32) -> Option<ByteCount> {
     let counts = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    counts.lines().find_map(|line| line.strip_prefix("wchar: "))?.trim().parse().ok().map(ByteCount)
+    let count = |name| counts.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
+    count("rchar: ").max(count("wchar: ")).map(ByteCount)
 }
 
 /// Whether the kernel says so of the programs that we run.
 pub(super) fn is_told() -> bool {
-    written(std::process::id()).is_some()
+    moved(std::process::id()).is_some()
 }
 
 /// When a program has shown enough.
@@ -52,7 +54,7 @@ pub(super) async fn watch(pid: u32, wanted: Wanted, said: impl Fn() -> (bool, Du
     loop {
         tokio::time::sleep(piece).await;
         // What has ended says so itself.
-        let Some(now) = written(pid) else { return std::future::pending().await };
+        let Some(now) = moved(pid) else { return std::future::pending().await };
         let (flows, round_trip) = said();
         let at = Instant::now();
         if let Some((before, had)) = last.replace((at, now)) {
@@ -69,10 +71,10 @@ pub(super) async fn watch(pid: u32, wanted: Wanted, said: impl Fn() -> (bool, Du
 
 /// What `pieces` tell, once it is enough.
 fn seen(pieces: &[Piece], wanted: Wanted, round_trip: Duration) -> Option<Seen> {
-    let moved = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum::<ByteCount>();
-    let all = moved(pieces);
+    let bytes = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum::<ByteCount>();
+    let all = bytes(pieces);
     let least = wanted.time.max(round_trip * ROUND_TRIPS);
-    if let Some(tail) = settled::settled(pieces, least).filter(|tail| moved(tail) >= wanted.bytes) {
+    if let Some(tail) = settled::settled(pieces, least).filter(|tail| bytes(tail) >= wanted.bytes) {
         return Some(Seen { moved: all, counted: tail.to_vec(), steady: true });
     }
     let passed: Duration = pieces.iter().map(|piece| piece.time).sum();
@@ -131,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_process_writes_is_counted() {
+    fn what_a_process_moves_is_counted() {
         if !is_told() {
             return;
         }
