@@ -1,6 +1,8 @@
 //! What a running program has moved so far, as the kernel counts what it reads and writes: so slow start is seen to end, and
 //! the program is stopped once its rate has been steady for long enough, as a probe of our own is.
 
+use std::collections::HashSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidegate_control::ByteCount;
@@ -13,12 +15,46 @@ const FLOWS: ByteCount = ByteCount::kib(64);
 /// Of a rate nothing is told by fewer round trips.
 const ROUND_TRIPS: u32 = 4;
 
-/// What process `pid` has read, or written if that is more; `None` where the kernel does not say. Of what goes through
-/// connections it counts a part or nothing, of what is read from or written to a device everything.
+/// What process `pid` has moved: read, or written if that is more, without what still lies in the kernel to be sent; `None`
+/// where the kernel does not say. Of what goes through connections it counts a part or nothing, of what is read from or
+/// written to a device everything.
 pub(super) fn moved(pid: u32) -> Option<ByteCount> {
     let counts = std::fs::read_to_string(format!("/proc/{pid}/io")).ok()?;
-    let count = |name| counts.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
-    count("rchar: ").max(count("wchar: ")).map(ByteCount)
+    let count = |name| counts.lines().find_map(|line| line.strip_prefix(name))?.trim().parse::<u64>().ok();
+    let handed = count("rchar: ").max(count("wchar: "))?;
+    Some(ByteCount(handed.saturating_sub(unacknowledged(pid, &connections(pid)))))
+}
+
+/// The connections of process `pid`, by their inodes.
+fn connections(pid: u32) -> HashSet<String> {
+    let Ok(open) = std::fs::read_dir(format!("/proc/{pid}/fd")) else { return HashSet::new() };
+    open.filter_map(|file| inode(&file.ok()?.path())).collect()
+}
+
+/// The inode of the connection that an open file is.
+fn inode(open: &Path) -> Option<String> {
+    let link = std::fs::read_link(open).ok()?;
+    Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())
+}
+
+/// Bytes that `ours`, where `pid` is, have to send, or have sent and not been told to have arrived.
+fn unacknowledged(pid: u32, ours: &HashSet<String>) -> u64 {
+    let table = |name: &str| std::fs::read_to_string(format!("/proc/{pid}/net/{name}")).unwrap_or_default();
+    ["tcp", "tcp6"]
+        .map(table)
+        .iter()
+        .flat_map(|table| table.lines())
+        .filter_map(|line| queued(line, ours))
+        .sum()
+}
+
+/// The bytes to be sent of a line of `/proc/net/tcp`, if it is of one of `ours`.
+fn queued(line: &str, ours: &HashSet<String>) -> Option<u64> {
+    let mut columns = line.split_ascii_whitespace();
+    // 0A: of one that listens it is another number.
+    let to_send = columns.nth(3).filter(|state| *state != "0A").and(columns.next())?;
+    ours.contains(columns.nth(4)?).then_some(())?;
+    u64::from_str_radix(to_send.split(':').next()?, 16).ok()
 }
 
 /// Whether the kernel says so of the programs that we run.
@@ -87,6 +123,9 @@ fn seen(pieces: &[Piece], wanted: Wanted, round_trip: Duration) -> Option<Seen> 
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
 
     const WANTED: Wanted = Wanted { time: Duration::from_secs(1), bytes: ByteCount::mib(1) };
@@ -130,6 +169,43 @@ mod tests {
         let seen = of(&rising, 1).expect("its time is over");
         assert!(!seen.steady && seen.counted.len() == 5, "{seen:?}");
         assert!(rate(&seen) > 10.0 * 50.0 * 50.0, "{seen:?}");
+    }
+
+    #[test]
+    fn what_lies_in_the_kernel_has_not_moved() {
+        if !is_told() {
+            return;
+        }
+        let listener = std::net::TcpListener::bind((std::net::Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let address = listener.local_addr().expect("bound");
+        let mut sends = std::net::TcpStream::connect(address).expect("it listens");
+        let (_reads, _) = listener.accept().expect("one that sends");
+        sends.set_nonblocking(true).expect("a socket");
+        // Until nothing more is taken, as nobody reads.
+        let mut taken = 0;
+        while let Ok(more) = sends.write(&[7; 1 << 16]) {
+            taken += more as u64;
+        }
+        let us = std::process::id();
+        let ours = inode(Path::new(&format!("/proc/self/fd/{}", sends.as_raw_fd()))).expect("a connection");
+        assert!(connections(us).contains(&ours));
+        let waits = unacknowledged(us, &HashSet::from([ours]));
+        assert!(waits > 0 && waits <= taken, "{waits} of {taken}");
+        for (line, found) in [
+            (
+                "   1: 0100007F:C350 0100007F:1B58 01 000004D2:00000000 01:00000018 00000000 0 0 77 2 0",
+                Some(1234),
+            ),
+            ("   1: 0100007F:C350 0100007F:1B58 01 000004D2:00000000 01:00000018 00000000 0 0 78 2 0", None),
+            ("   1: 0100007F:1B58 00000000:0000 0A 000004D2:00000000 00:00000000 00000000 0 0 77 1 0", None),
+            (
+                "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode",
+                None,
+            ),
+            ("", None),
+        ] {
+            assert_eq!(queued(line, &HashSet::from(["77".to_owned()])), found, "{line}");
+        }
     }
 
     #[test]
