@@ -23,11 +23,22 @@ pub struct Piece {
 /// The last pieces, as many as `least` takes or more, if the rate no longer rises in them; `None` while it does, or while
 /// there are too few. `least` should have four round trips.
 pub fn settled(pieces: &[Piece], least: Duration) -> Option<&[Piece]> {
+    tail(pieces, least, |earlier, later| !rises(earlier, later))
+}
+
+/// The same, if the rate does not fall in them either: what was on its way when it was lost is acknowledged at once when it
+/// has come, and what is acknowledged then is more than a link carries.
+pub fn steady(pieces: &[Piece], least: Duration) -> Option<&[Piece]> {
+    tail(pieces, least, |earlier, later| !rises(earlier, later) && !rises(later, earlier))
+}
+
+/// The most of the last pieces, `least` or more, whose halves are like that.
+fn tail(pieces: &[Piece], least: Duration, is: impl Fn(BitRate, BitRate) -> bool) -> Option<&[Piece]> {
     let longest_first = 0..pieces.len();
     longest_first.map(|first| &pieces[first..]).find(|tail| {
         let all: Duration = tail.iter().map(|piece| piece.time).sum();
         let (earlier, later) = halves(tail, all / 2);
-        tail.len() >= PIECES && all >= least && !rises(earlier, later)
+        tail.len() >= PIECES && all >= least && is(earlier, later)
     })
 }
 
@@ -108,6 +119,10 @@ mod tests {
     fn a_rate_that_falls_has_settled_too() {
         let tail = pieces(&[0, 50, 200, 200, 120, 100, 100, 100]);
         assert!(settled(&tail, PIECE * 4).is_some());
+        assert_eq!(steady(&tail, PIECE * 4), None);
+        let later = pieces(&[0, 50, 200, 200, 120, 100, 100, 100, 101, 99]);
+        let tail = steady(&later, PIECE * 4).expect("steady");
+        assert!((99.0..=105.0).contains(&rate(tail).as_mbps()), "{tail:?}");
     }
 
     #[test]

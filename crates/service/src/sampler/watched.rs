@@ -110,14 +110,15 @@ fn seen(pieces: &[Piece], wanted: Wanted, round_trip: Duration) -> Option<Seen> 
     let bytes = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum::<ByteCount>();
     let all = bytes(pieces);
     let least = wanted.time.max(round_trip * ROUND_TRIPS);
-    if let Some(tail) = settled::settled(pieces, least).filter(|tail| bytes(tail) >= wanted.bytes) {
-        return Some(Seen { moved: all, counted: tail.to_vec(), steady: true });
+    let enough = |tail: &&[Piece]| bytes(tail) >= wanted.bytes;
+    let told = |tail: &[Piece], steady| Seen { moved: all, counted: tail.to_vec(), steady };
+    if let Some(tail) = settled::steady(pieces, least).filter(enough) {
+        return Some(told(tail, true));
     }
     let passed: Duration = pieces.iter().map(|piece| piece.time).sum();
-    (passed >= RISING + wanted.time).then(|| Seen {
-        moved: all,
-        counted: settled::latest(pieces, least).to_vec(),
-        steady: false,
+    (passed >= RISING + wanted.time).then(|| match settled::settled(pieces, least).filter(enough) {
+        Some(tail) => told(tail, true),
+        None => told(settled::latest(pieces, least), false),
     })
 }
 
@@ -149,6 +150,16 @@ mod tests {
         let seen = of(&all, 1).expect("enough");
         assert!(seen.steady && (95.0..=100.0).contains(&rate(&seen)), "{seen:?}");
         assert_eq!(seen.moved, ByteCount(655 * 25_000));
+    }
+
+    #[test]
+    fn what_comes_at_once_is_no_rate() {
+        // Lost in slow start, and acknowledged together with what came after it.
+        let falls = [20, 40, 80, 100, 50, 300, 100, 100];
+        assert_eq!(of(&falls, 1), None);
+        let all: Vec<u64> = falls.iter().copied().chain([100; 5]).collect();
+        let seen = of(&all, 1).expect("enough");
+        assert!(seen.steady && (98.0..=110.0).contains(&rate(&seen)), "{seen:?}");
     }
 
     #[test]
