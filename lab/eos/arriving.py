@@ -3,6 +3,8 @@ no more than how long it took. Headers and what is sent twice are in these count
 are scaled to what the transfer moved."""
 
 import contextlib
+import os
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -67,7 +69,8 @@ def arrivals(trial: Trial, namespace: str) -> Iterator[Arrivals]:
         found.ended = now()
         time.sleep(0.3)
     finally:
-        counter.kill()
+        # What it has started would still write, into the file of the next one.
+        os.killpg(counter.pid, signal.SIGKILL)
         counter.wait()
     found.counts = parsed((trial.scratch / "arriving.out").read_text())
 
