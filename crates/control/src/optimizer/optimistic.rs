@@ -164,14 +164,14 @@ impl Optimistic {
         let enough = 1.0 - (error / 2.0).clamp(WORTHLESS.0, WORTHLESS.1);
         let rises = hope > (1.0 + GAIN) * goal;
         let target = if rises { hope } else { goal };
-        let mut aim = if rises { Aim::More } else { Aim::Best };
+        let mut fewer_may_do = false;
         let mut next = seen.concurrency;
         for stage in &prospects {
             let best = stage.best(target, enough);
             let i = if rises && enough * most(&stage.expected) < target {
                 stage.first(|i| stage.hoped[i] >= enough * target)
             } else if let Some(fewer) = stage.fewer(best, target, enough) {
-                aim = if rises { aim } else { Aim::Fewer };
+                fewer_may_do = true;
                 fewer
             } else {
                 best.0
@@ -186,7 +186,14 @@ impl Optimistic {
         if self.share == Share::Background {
             next.network = bounds.network.min;
         }
-        (bounds.clamp(next), target, aim)
+        let next = bounds.clamp(next);
+        let grows = Stage::ALL.into_iter().any(|stage| next[stage] > seen.concurrency[stage]);
+        let aim = match (rises || grows, fewer_may_do) {
+            (true, _) => Aim::More,
+            (false, true) => Aim::Fewer,
+            (false, false) => Aim::Best,
+        };
+        (next, target, aim)
     }
 }
 

@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::sampler::credential;
 use crate::sampler::growing::{Growing, Learned};
-use crate::sampler::program::{Ended, Invocation, ProgramOutput};
+use crate::sampler::program::{Invocation, ProgramEnd, ProgramOutput};
 use crate::sampler::watched::{self, Wanted};
 use crate::sampler::{
     Amount, Failure, Measured, Measuring, SIZES, STILL_ROSE, Sampler, SamplerError, SamplerKind,
@@ -156,7 +156,8 @@ impl GridFtp {
         let watch = |pid| watched::watch(pid, wanted, said);
         let command = self.command(streams, all, block(streams, wanted.bytes));
         match command.run_until(limit, |line, at| heard().hear(line, at), watch).await? {
-            Ended::Stopped(seen) => Ok(Measured {
+            ProgramEnd::Stopped(seen) if settled::rate(&seen.counted) == BitRate::ZERO => Err(nothing()),
+            ProgramEnd::Stopped(seen) => Ok(Measured {
                 streams,
                 throughput: settled::rate(&seen.counted),
                 bytes: seen.moved,
@@ -165,7 +166,7 @@ impl GridFtp {
                 note: (!seen.steady).then(|| STILL_ROSE.to_owned()),
             }),
             // There is no more to be had of a path as fast as this.
-            Ended::Itself(ended) => {
+            ProgramEnd::Itself(ended) => {
                 let timed = heard().timed(&ended)?;
                 let (throughput, note) =
                     (BitRate::over(all, timed.measured), self.note(streams, all, timed.told));
@@ -211,8 +212,6 @@ impl GridFtp {
             (largest, told) = (bytes, told && timed.told);
         }
         self.learned = growing.learned().or(self.learned);
-        let nothing =
-            || SamplerError::new(Failure::Failed, "globus-url-copy moved nothing in the time of a sample");
         let (throughput, measured, rising) = growing.rate().ok_or_else(nothing)?;
         let note = self.note(streams, largest, told);
         Ok(Measured {
@@ -224,6 +223,10 @@ impl GridFtp {
             note: note.or_else(|| rising.then(|| STILL_ROSE.to_owned())),
         })
     }
+}
+
+fn nothing() -> SamplerError {
+    SamplerError::new(Failure::Failed, "globus-url-copy moved nothing in the time of a sample")
 }
 
 impl Sampler for GridFtp {

@@ -41,7 +41,7 @@ impl ProgramOutput {
 
 /// How it came to its end.
 #[derive(Debug)]
-pub enum Ended<T> {
+pub enum ProgramEnd<T> {
     /// By itself.
     Itself(ProgramOutput),
     /// It was stopped, as this was seen.
@@ -98,8 +98,8 @@ impl Invocation {
         line: impl FnMut(&str, Instant) + Send,
     ) -> Result<ProgramOutput, SamplerError> {
         match self.run_until(limit, line, |_| std::future::pending::<Infallible>()).await? {
-            Ended::Itself(output) => Ok(output),
-            Ended::Stopped(never) => match never {},
+            ProgramEnd::Itself(output) => Ok(output),
+            ProgramEnd::Stopped(never) => match never {},
         }
     }
 
@@ -109,7 +109,7 @@ impl Invocation {
         limit: Duration,
         line: impl FnMut(&str, Instant) + Send,
         enough: impl FnOnce(u32) -> Enough,
-    ) -> Result<Ended<T>, SamplerError> {
+    ) -> Result<ProgramEnd<T>, SamplerError> {
         let started = Instant::now();
         let mut child = self.command.spawn().map_err(|error| self.not_started(&error))?;
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
@@ -134,7 +134,7 @@ impl Invocation {
         // The child is killed as it is dropped.
         let (status, output) = tokio::select! {
             ended = all => ended,
-            seen = enough => return Ok(Ended::Stopped(seen)),
+            seen = enough => return Ok(ProgramEnd::Stopped(seen)),
             () = tokio::time::sleep(limit) => {
                 let why =
                     format!("{} did not end within {:.0} s and was stopped", self.name, limit.as_secs_f64());
@@ -145,7 +145,7 @@ impl Invocation {
             SamplerError::new(Failure::Failed, format!("cannot follow {}: {error}", self.name))
         };
         let (status, output) = (status.map_err(broken)?, output.map_err(broken)?);
-        Ok(Ended::Itself(ProgramOutput { status, output, spent: started.elapsed() }))
+        Ok(ProgramEnd::Itself(ProgramOutput { status, output, spent: started.elapsed() }))
     }
 
     fn not_started(&self, error: &std::io::Error) -> SamplerError {
@@ -229,14 +229,14 @@ mod tests {
             };
             runtime.block_on(program.run_until(ENOUGH, |_, _| {}, seen)).expect("it ran")
         };
-        let Ended::Stopped(pid) = until("exec sleep 600") else { panic!("it slept") };
+        let ProgramEnd::Stopped(pid) = until("exec sleep 600") else { panic!("it slept") };
         let gone = Instant::now() + ENOUGH;
         while std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("sleep"))
         {
             assert!(Instant::now() < gone, "{pid} is there still");
             std::thread::sleep(Duration::from_millis(10));
         }
-        assert!(matches!(until("exit 3"), Ended::Itself(output) if output.status.code() == Some(3)));
+        assert!(matches!(until("exit 3"), ProgramEnd::Itself(output) if output.status.code() == Some(3)));
     }
 
     #[test]

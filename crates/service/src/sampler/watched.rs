@@ -73,7 +73,7 @@ pub(super) struct Wanted {
 
 /// What was seen of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct Watched {
     /// All that moved.
     pub moved: ByteCount,
     /// The pieces that tell its rate.
@@ -84,7 +84,7 @@ pub(super) struct Seen {
 
 /// Watches process `pid` until it has shown what is `wanted`, or has had the time for it; `said` tells whether it has said
 /// that data flows, and the round trip to its server.
-pub(super) async fn watch(pid: u32, wanted: Wanted, said: impl Fn() -> (bool, Duration)) -> Seen {
+pub(super) async fn watch(pid: u32, wanted: Wanted, said: impl Fn() -> (bool, Duration)) -> Watched {
     let piece = Amount::piece(wanted.time);
     let (mut pieces, mut last) = (Vec::new(), None::<(Instant, ByteCount)>);
     loop {
@@ -106,12 +106,12 @@ pub(super) async fn watch(pid: u32, wanted: Wanted, said: impl Fn() -> (bool, Du
 }
 
 /// What `pieces` tell, once it is enough.
-fn seen(pieces: &[Piece], wanted: Wanted, round_trip: Duration) -> Option<Seen> {
+fn seen(pieces: &[Piece], wanted: Wanted, round_trip: Duration) -> Option<Watched> {
     let bytes = |pieces: &[Piece]| pieces.iter().map(|piece| piece.bytes).sum::<ByteCount>();
     let all = bytes(pieces);
     let least = wanted.time.max(round_trip * ROUND_TRIPS);
     let enough = |tail: &&[Piece]| bytes(tail) >= wanted.bytes;
-    let told = |tail: &[Piece], steady| Seen { moved: all, counted: tail.to_vec(), steady };
+    let told = |tail: &[Piece], steady| Watched { moved: all, counted: tail.to_vec(), steady };
     if let Some(tail) = settled::steady(pieces, least).filter(enough) {
         return Some(told(tail, true));
     }
@@ -132,13 +132,13 @@ mod tests {
     const WANTED: Wanted = Wanted { time: Duration::from_secs(1), bytes: ByteCount::mib(1) };
 
     /// What is seen of pieces of 200 ms, at these rates in Mbit/s.
-    fn of(rates: &[u64], round_trip_ms: u64) -> Option<Seen> {
+    fn of(rates: &[u64], round_trip_ms: u64) -> Option<Watched> {
         let piece = |rate: &u64| Piece { time: Duration::from_millis(200), bytes: ByteCount(rate * 25_000) };
         let pieces: Vec<Piece> = rates.iter().map(piece).collect();
         seen(&pieces, WANTED, Duration::from_millis(round_trip_ms))
     }
 
-    fn rate(seen: &Seen) -> f64 {
+    fn rate(seen: &Watched) -> f64 {
         settled::rate(&seen.counted).as_mbps()
     }
 
