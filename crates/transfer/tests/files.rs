@@ -137,7 +137,7 @@ fn ranges_are_read_by_several_sessions_and_of_one_version() {
 #[test]
 fn a_large_read_takes_as_many_sessions_as_help_and_as_it_is_let_have() {
     const LET_IN: usize = 7;
-    const AT_ONCE: usize = 32;
+    const AT_ONCE: u16 = 32;
     let content = |path: &[u8]| path.iter().copied().cycle().take(1000).collect::<Vec<_>>();
     let (open, most, lost) =
         (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
@@ -182,7 +182,7 @@ fn a_large_read_takes_as_many_sessions_as_help_and_as_it_is_let_have() {
     assert!(most > 4, "{most} sessions");
     // Not as many as there may be at once, of which all but some would have been refused.
     let opened = opened.load(SeqCst);
-    assert!(opened < AT_ONCE, "{opened} sessions were opened");
+    assert!(opened < usize::from(AT_ONCE), "{opened} sessions were opened");
 }
 
 #[test]
