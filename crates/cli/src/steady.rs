@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::throughput_model::settled::{Piece, rate, settled};
+use tidegate_control::throughput_model::settled::{Piece, ROUND_TRIPS, rate, settled};
 use tidegate_control::{
     BitRate, Bounds, ByteCount, Concurrency, Environment, Epoch, Host, Observation, PerStage,
 };
@@ -11,9 +11,6 @@ use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::transfer::Tracked;
 use tidegate_transfer::transfer::route::Transfer;
-
-/// So many round trips are seen at least: what comes within one comes in bursts, and slow start doubles each.
-const ROUND_TRIPS: u32 = 4;
 
 /// What was measured so far, and whether that is enough.
 #[derive(Debug)]

@@ -33,7 +33,7 @@ const FAR: Duration = Duration::from_millis(20);
 const FAR_GROWTH: f64 = 3.0;
 /// The share of the most expected that is worth no further worker: half of what a measurement is off, within these.
 const WORTHLESS: (f64, f64) = (0.001, 0.02);
-/// Probability from which on one more worker is worth a try; the square of how many times as many makes it greater.
+/// More workers are worth a try from this probability on, times the square of how many times as many they are.
 const CREDIBLE_MORE: f64 = 0.05;
 /// Probability from which on fewer workers are worth a try.
 const CREDIBLE_FEWER: f64 = 0.3;

@@ -8,6 +8,9 @@ use crate::units::{BitRate, ByteCount};
 /// doubles it each round trip; chance hides that only where a half is shorter than one.
 const RISE: f64 = 0.05;
 
+/// So many round trips are seen at least: what comes within one comes in bursts, and slow start doubles each.
+pub const ROUND_TRIPS: u32 = 4;
+
 /// So many pieces are looked at, or nothing is told of halves of them.
 const PIECES: usize = 4;
 
@@ -21,7 +24,7 @@ pub struct Piece {
 }
 
 /// The last pieces, as many as `least` takes or more, if the rate no longer rises in them; `None` while it does, or while
-/// there are too few. `least` should have four round trips.
+/// there are too few. `least` should have [`ROUND_TRIPS`].
 pub fn settled(pieces: &[Piece], least: Duration) -> Option<&[Piece]> {
     tail(pieces, least, |earlier, later| !rises(earlier, later))
 }

@@ -6,14 +6,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidegate_control::ByteCount;
-use tidegate_control::throughput_model::settled::{self, Piece};
+use tidegate_control::throughput_model::settled::{self, Piece, ROUND_TRIPS};
 
 use crate::sampler::{Amount, RISING};
 
 /// Whatever the program says of it, data flows where more than this moves in a piece: logging in takes less.
 const FLOWS: ByteCount = ByteCount::kib(64);
-/// Of a rate nothing is told by fewer round trips.
-const ROUND_TRIPS: u32 = 4;
 
 /// What process `pid` has moved: read, or written if that is more, without what still lies in the kernel to be sent; `None`
 /// where the kernel does not say. Of what goes through connections it counts a part or nothing, of what is read from or
