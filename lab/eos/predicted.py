@@ -1,4 +1,4 @@
-"""Whether what an estimate says is what comes: each sampler is asked on twelve links, and its advice and the numbers
+"""Whether what an estimate says is what comes: each sampler is asked on twelve links, of the lab's or of a seed, and its advice and the numbers
 beside it are then run with the same tool.
 
 What is asked for would take minutes and hours, so the start of these runs does not count, whatever it takes: it is cut off
@@ -6,6 +6,9 @@ by the clock, and by no rule that a sampler shares."""
 
 import contextlib
 import json
+import math
+import os
+import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -33,13 +36,35 @@ ASKING_S = 25.0
 STEP, MOST = 1.5, 32
 
 
+# Samplers are tuned on these twelve, and judged on twelve of a seed: Mbit/s of the link, connections that fill it, and ms,
+# each evenly on a logarithmic scale.
+SEED = os.environ.get("TIDEGATE_LAB_SEED") or None
+DRAWN, RATES, FILLED_BY, ROUND_TRIPS = 12, (50.0, 1000.0), (1.5, 24.0), (1.0, 150.0)
+
+
 @cache
 def links() -> tuple[Scenario, ...]:
     known = [read(REPOSITORY / Path(name).with_suffix(".toml")) for name in THERE]
-    base = known[0]
-    more = [replace(base, name=f"link-{rate}-{stream}-{rtt_ms}", network=replace(base.network, worker_bps=stream * 10**6),
-                    link=replace(base.link, rate_bps=rate * 10**6, rtt_s=rtt_ms / 1e3)) for rate, stream, rtt_ms in MORE]
+    if SEED is not None:
+        return drawn(known[0], int(SEED))
+    more = [path(known[0], f"link-{rate}-{stream}-{rtt_ms}", rate, stream, rtt_ms) for rate, stream, rtt_ms in MORE]
     return (*known, *more)
+
+
+def drawn(base: Scenario, seed: int) -> tuple[Scenario, ...]:
+    chance = random.Random(seed)
+
+    def one(number: int) -> Scenario:
+        rate, filled_by, rtt_ms = (math.exp(chance.uniform(math.log(least), math.log(most)))
+                                   for least, most in (RATES, FILLED_BY, ROUND_TRIPS))
+        return path(base, f"seed{seed}-{number + 1:02}", round(rate), round(rate / filled_by, 1), round(rtt_ms))
+
+    return tuple(map(one, range(DRAWN)))
+
+
+def path(base: Scenario, name: str, rate: int, stream: float, rtt_ms: int) -> Scenario:
+    return replace(base, name=name, network=replace(base.network, worker_bps=round(stream * 10**6)),
+                   link=replace(base.link, rate_bps=rate * 10**6, rtt_s=rtt_ms / 1e3))
 
 
 def neighbours(streams: int) -> list[int]:

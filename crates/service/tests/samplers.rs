@@ -89,13 +89,16 @@ fn server(address: &str) -> Other {
     Other::Server(Server::parse(address).expect("an address"))
 }
 
+/// Where a GridFTP server writes of each transfer.
+const GRIDFTP_LOG: &str = "gridftp.log";
+
 fn gridftp_server(directory: &Path) -> Daemon {
-    let log = directory.join("gridftp.log");
+    let log = directory.join(GRIDFTP_LOG);
     Daemon::start(|port| {
         let mut command = Command::new("globus-gridftp-server");
         command.args(["-aa", "-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
         command.args(["-data-interface", "127.0.0.1", "-port", &port.to_string()]);
-        command.args(["-log-level", "ERROR", "-logfile"]).arg(&log);
+        command.args(["-log-level", "ERROR,WARN,INFO", "-logfile"]).arg(&log);
         if is_root() {
             command.args(["-allow-root", "-anonymous-user", "root"]);
         }
@@ -118,7 +121,8 @@ fn measure(sampler: &mut dyn Sampler, streams: u16, amount: Amount) -> Result<Me
     wait(sampler.measure(streams, amount))
 }
 
-const SHORT: Amount = Amount::Time(Duration::from_millis(400));
+const SHORT_TIME: Duration = Duration::from_millis(400);
+const SHORT: Amount = Amount::Time(SHORT_TIME);
 const SOME: Amount = Amount::Bytes(ByteCount::mib(20));
 
 #[test]
@@ -182,6 +186,29 @@ fn two_gridftp_servers_are_measured_from_outside() {
     let mut sampler = GridFtp::new(&url(&a), &url(&b), gridftp::GridFtpOptions::default()).expect("two ends");
     let measured = measure(&mut sampler, 1, SHORT).expect("a sample");
     assert!(measured.bytes > ByteCount::mib(2), "{measured:?}");
+}
+
+/// By amounts it takes several runs, each of them with slow start in it.
+#[test]
+fn one_run_of_gridftp_shows_how_much_moves_in_a_time_where_an_end_is_here() {
+    let test = "one_run_of_gridftp_shows_how_much_moves_in_a_time_where_an_end_is_here";
+    if !has(test, "globus-url-copy", "globus-gass-copy-progs")
+        || !has(test, "globus-gridftp-server", "globus-gridftp-server-progs")
+    {
+        return;
+    }
+    let here = "/some/file".to_owned();
+    for reads in [false, true] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let server = gridftp_server(directory.path());
+        let there = format!("ftp://127.0.0.1:{}/some/file", server.port);
+        let (from, to) = if reads { (&there, &here) } else { (&here, &there) };
+        let mut sampler = GridFtp::new(from, to, gridftp::GridFtpOptions::default()).expect("two ends");
+        let measured = measure(&mut sampler, 2, SHORT).expect("a sample");
+        assert!(measured.measured >= SHORT_TIME, "{measured:?}");
+        let log = std::fs::read_to_string(directory.path().join(GRIDFTP_LOG)).expect("a log");
+        assert_eq!(log.matches("Starting to transfer").count(), 1, "{log}");
+    }
 }
 
 #[test]
