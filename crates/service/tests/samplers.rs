@@ -206,7 +206,16 @@ fn one_run_of_gridftp_shows_how_much_moves_in_a_time_where_an_end_is_here() {
         let mut sampler = GridFtp::new(from, to, gridftp::GridFtpOptions::default()).expect("two ends");
         let measured = measure(&mut sampler, 2, SHORT).expect("a sample");
         assert!(measured.measured >= SHORT_TIME, "{measured:?}");
-        let log = std::fs::read_to_string(directory.path().join(GRIDFTP_LOG)).expect("a log");
+        // A session is logged when it has ended.
+        let end = Instant::now() + STARTING;
+        let log = loop {
+            let log = std::fs::read_to_string(directory.path().join(GRIDFTP_LOG)).expect("a log");
+            if log.contains("Closed connection") {
+                break log;
+            }
+            assert!(Instant::now() < end, "no session has ended: {log}");
+            std::thread::sleep(Duration::from_millis(20));
+        };
         assert_eq!(log.matches("Starting to transfer").count(), 1, "{log}");
     }
 }

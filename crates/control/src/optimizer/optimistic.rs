@@ -134,11 +134,12 @@ impl Optimistic {
         Self { share, ..Self::default() }
     }
 
-    /// What is believed of the stages that are known and may have more or fewer workers.
+    /// What is believed of the stages that are known, those too of which the number of workers is fixed.
     fn prospects(&self, seen: &Observation, bounds: PerStage<Bounds>) -> Vec<Prospect<'_>> {
         let growth = if self.round_trip.is_some_and(|rtt| rtt < FAR) { GROWTH } else { FAR_GROWTH };
         let spent = seen.spent();
-        let known = |stage: &Stage| !bounds[*stage].is_fixed() && self.path.curve(*stage).is_known();
+        let known =
+            |stage: &Stage| PathEstimator::learns(seen, bounds, *stage) && self.path.curve(*stage).is_known();
         let prospect = |stage: Stage| {
             let (n, curve) = (f64::from(seen.concurrency[stage]), self.path.curve(stage));
             // Who waits does not hold the path back, and would not with more workers.
