@@ -11,8 +11,7 @@
 //!
 //! and the belief is a grid over (N, m), with a Gaussian over ln w in each cell: the update is exact and cheap.
 
-/// The least N that is thought of, as one worker could do more than the path carries, and the largest that is told from endless.
-const MIN_KNEE: f64 = 0.5;
+/// The largest N that is told from endless.
 const MAX_KNEE: f64 = 400.0;
 /// Factor between two N of the grid.
 const KNEE_STEP: f64 = 1.08;
@@ -125,13 +124,10 @@ impl Default for StageCurve {
     fn default() -> Self {
         let mut cells = Vec::new();
         let mut knee = 1.0;
-        // Evenly on a scale of ratios; whole workers do not tell apart what lies below one.
-        let mut likely = 1.0 - MIN_KNEE.ln() / KNEE_STEP.ln();
         while knee < MAX_KNEE {
-            cells.extend(OTHERS.map(|(others, weight)| Cell::new(knee, others, likely * weight)));
-            cells.extend(DECLINE.map(|(share, weight)| Cell::new(knee, share * knee, likely * weight)));
+            cells.extend(OTHERS.map(|(others, weight)| Cell::new(knee, others, weight)));
+            cells.extend(DECLINE.map(|(share, weight)| Cell::new(knee, share * knee, weight)));
             knee *= KNEE_STEP;
-            likely = 1.0;
         }
         Self { cells, seen: false, varies: 0.0 }
     }
