@@ -1,5 +1,5 @@
-"""Whether what an estimate says is what comes: each sampler is asked on twelve links, of the lab's or of a seed, and its advice and the numbers
-beside it are then run with the same tool.
+"""Whether what an estimate says is what comes: each sampler is asked on twelve links, of the lab's or of a seed, and its
+advice and the numbers beside it are then run with the same tool.
 
 What is asked for would take minutes and hours, so the start of these runs does not count, whatever it takes: it is cut off
 by the clock, and by no rule that a sampler shares."""

@@ -165,7 +165,7 @@ class Predictions(unittest.TestCase):
         self.assertEqual((len(there), len(predicted.tasks())), (12, 36))
         self.assertTrue(all(not link.timeline and not link.others.streams for link in predicted.links()))
 
-    def test_neighbours_are_on_either_side(self) -> None:
+    def test_links_of_a_seed_are_its_own(self) -> None:
         base = predicted.links()[0]
         chosen = predicted.drawn(base, 7)
         self.assertEqual(chosen, predicted.drawn(base, 7))
@@ -174,6 +174,8 @@ class Predictions(unittest.TestCase):
         for link in chosen:
             self.assertTrue(50e6 <= link.link.rate_bps <= 1e9 and 1e-3 <= link.link.rtt_s <= 0.15, link)
             self.assertTrue(1.4 < link.link.rate_bps / link.network.worker_bps < 25, link)
+
+    def test_neighbours_are_on_either_side(self) -> None:
         self.assertEqual([predicted.neighbours(n) for n in (1, 2, 10, 32)], [[1, 2], [1, 2, 3], [7, 10, 15], [21, 32]])
 
     def test_what_arrives_after_the_start_is_a_rate(self) -> None:

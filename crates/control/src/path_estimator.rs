@@ -48,7 +48,7 @@ const PLAIN: f64 = 5.0;
 /// curve than was thought, and has not changed.
 const SAME_WORKERS: f64 = 0.5;
 
-/// What is believed of every stage that may have more or fewer workers.
+/// What is believed of every stage that may have more or fewer workers, or is told to wait or not.
 #[derive(Clone, Debug, Default)]
 pub struct PathEstimator {
     curves: PerStage<StageCurve>,
@@ -96,8 +96,8 @@ impl PathEstimator {
         self.curves.network.fills(deviations, self.contended)
     }
 
-    /// Whether an epoch says of a stage what it can do: one that is not ours to change holds the path back all the same, if it
-    /// is known not to wait.
+    /// Whether an epoch says of a stage what it can do: one that is not ours to change may hold the path back all the same, but
+    /// only who is told how long it waited can know.
     pub fn learns(seen: &Observation, bounds: PerStage<Bounds>, stage: Stage) -> bool {
         !bounds[stage].is_fixed() || seen.waited[stage].is_some()
     }

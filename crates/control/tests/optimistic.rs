@@ -67,7 +67,6 @@ fn in_the_background_there_is_one_stream_from_the_start() {
     }
 }
 
-/// 100 kbit/s a stream, up to 1.6 Mbit/s: readers and writers move a block every sixteen seconds, and wait otherwise.
 #[test]
 fn beside_a_stage_that_is_not_ours_to_change_there_is_no_crowd() {
     let text = "
@@ -75,11 +74,12 @@ fn beside_a_stage_that_is_not_ours_to_change_there_is_no_crowd() {
         description = ''
         [read]
         worker_rate = '3Gbit/s'
+        max_workers = 1
         [network]
         worker_rate = '800Mbit/s'
         max_workers = 1
         [write]
-        worker_rate = '3Gbit/s'
+        worker_rate = '700Mbit/s'
         [link]
         rate = '1Gbit/s'
         rtt = '1ms'
@@ -88,16 +88,13 @@ fn beside_a_stage_that_is_not_ours_to_change_there_is_no_crowd() {
     let scenario = Scenario::from_toml(text).expect("a scenario");
     for seed in 0..5 {
         for epoch in &drive(&scenario, Share::Fair, seed).delivered[3..] {
-            let PerStage { read, write, .. } = epoch.concurrency;
-            assert!(
-                read <= 3 && write <= 3,
-                "seed {seed}: {read} readers, {write} writers at {:?}",
-                epoch.at
-            );
+            let writers = epoch.concurrency.write;
+            assert!(writers <= 3, "seed {seed}: {writers} writers at {:?}", epoch.at);
         }
     }
 }
 
+/// 100 kbit/s a stream, up to 1.6 Mbit/s: readers and writers move a block every sixteen seconds, and wait otherwise.
 #[test]
 fn a_path_so_slow_that_its_disks_work_in_bursts_is_filled() {
     let (bounds, mut rule) = (PerStage::all(Bounds::new(1, 32)), rule(Share::Fair));
