@@ -30,13 +30,15 @@ class Arrivals:
     ended: float = 0.0
     counts: list[Count] = field(default_factory=list)
 
-    def bps(self, size: int, start_s: float) -> float:
-        """The rate after the first `start_s`, of a transfer of `size` bytes."""
-        within = [count for count in self.counts if self.began <= count.at <= self.ended]
-        late = [count for count in within if count.at >= self.began + start_s]
-        if len(late) < 2:
-            raise CommandFailed(f"{self.ended - self.began:.1f} s are too few to leave out {start_s:g}")
-        first, last = late[0], late[-1]
+    def bps(self, size: int, start_s: float, for_s: float) -> float:
+        """The rate of `for_s` after the first `start_s`, of a transfer of `size` bytes that takes longer."""
+        if self.ended < self.began + start_s + for_s:
+            raise CommandFailed(f"{self.ended - self.began:.1f} s are too few for {for_s:g} after the first {start_s:g}")
+        since = self.began + start_s
+        within = [count for count in self.counts if since <= count.at <= since + for_s]
+        if len(within) < 2:
+            raise CommandFailed(f"{len(within)} counts in {for_s:g} s are no rate")
+        first, last = within[0], within[-1]
         scale = size / (self.counts[-1].received - self.counts[0].received)
         return (last.received - first.received) * 8 * scale / (last.at - first.at)
 

@@ -56,8 +56,8 @@ def section(found: Found, beside: dict[str, str]) -> str:
     head = (f"## Predicted and achieved\n\nEach sampler is asked with no history, for 10 GiB, on a link that is built for "
             f"it; then the advice and a number on either side of it (a third fewer, half as many more) are run for "
             f"{ONCE_S:g} s each with the same tool, after {START_S:g} s that do not count: of 10 GiB, which take minutes "
-            f"and more, slow start is next to nothing. GridFTP tells no more than how long a transfer took, so there what "
-            f"arrives is counted at the interface. `python3 -m lab run {SHARD}` measures it. Off by is "
+            f"and more, slow start is next to nothing, and so is the end, when streams finish one after the other. GridFTP "
+            f"tells no more than how long a transfer took, so there what arrives is counted at the interface. `python3 -m lab run {SHARD}` measures it. Off by is "
             "predicted ÷ achieved, less one, of each answer. The noise is how far the best samples of the repeats lie "
             "apart. Not shown: paths that change, or that others use, between the answer and the transfer.\n\n")
     there = answers(found.of(SHARD))

@@ -186,9 +186,12 @@ class Predictions(unittest.TestCase):
         arrivals = arriving.Arrivals(100.0, 115.0, arriving.parsed(said + "200.00 1.0\n  eth0: 7"))
         self.assertEqual(len(arrivals.counts), 16)
         moved = round((100 + 1100) / 1.1)
-        self.assertAlmostEqual(arrivals.bps(moved, 5.0), 800, delta=1)
-        with self.assertRaisesRegex(CommandFailed, "15.0 s are too few"):
-            arrivals.bps(moved, 15.0)
+        self.assertAlmostEqual(arrivals.bps(moved, 5.0, 10.0), 800, delta=1)
+        # The end does not count either: half of what came in each of the first ten seconds.
+        self.assertAlmostEqual(arrivals.bps(moved, 0.0, 10.0), (100 + 550) / 1.1 * 8 / 10, delta=1)
+        for start_s, for_s in ((10.0, 6.0), (16.0, 1.0)):
+            with self.assertRaisesRegex(CommandFailed, "15.0 s are too few"):
+                arrivals.bps(moved, start_s, for_s)
 
     def test_answers_are_held_against_what_came(self) -> None:
         runs = [self.answered("native", 950, 900, 0), self.answered("native", 909, 900, 1),

@@ -48,8 +48,8 @@ pub struct Options {
     pub confidence: f64,
     /// Whether the other curves count too, by their weights, or the best alone.
     pub blend: bool,
-    /// Whether no more is told, of streams within those sampled, than the best sample and s above it: curves between two
-    /// samples overshoot where a link is full.
+    /// Whether no more is told, of streams within those sampled, than the best sample: curves between two samples overshoot
+    /// where a link is full, and the best of several is no modest figure by itself.
     pub bounded: bool,
 }
 
@@ -376,17 +376,16 @@ pub fn choose_by(samples: &[Sample], most: u16, options: &Options) -> Choice {
     if let Some((sample, reason)) = decided {
         (choice.streams, choice.throughput, choice.reason) = (sample.streams, sample.throughput, reason);
     }
-    if let Some(bound) = options.bounded.then(|| most_within(&choice, options)).flatten() {
+    if let Some(bound) = options.bounded.then(|| most_within(&choice)).flatten() {
         choice.throughput = choice.throughput.min(bound);
     }
     choice
 }
 
 /// The most to be told of the streams that were chosen, unless they are more than were sampled.
-fn most_within(choice: &Choice, options: &Options) -> Option<BitRate> {
+fn most_within(choice: &Choice) -> Option<BitRate> {
     choice.samples.last().filter(|last| choice.streams <= last.streams)?;
-    let best = choice.samples.iter().map(|sample| sample.throughput).max()?;
-    Some(BitRate::from_mbps((1.0 + options.noise) * best.as_mbps()))
+    choice.samples.iter().map(|sample| sample.throughput).max()
 }
 
 /// The fewest streams with as good as the best by the curves.

@@ -187,14 +187,14 @@ fn the_bound_and_what_was_sampled_limit_the_choice() {
 }
 
 #[test]
-fn within_the_samples_no_more_is_told_than_the_best_and_its_noise() {
+fn within_the_samples_no_more_is_told_than_the_best() {
     // Sampled on a link of 500 Mbit/s at 40 ms; what 21 streams then moved were 474 Mbit/s.
     let mbps = [(1, 30), (2, 60), (4, 120), (8, 240), (16, 474), (32, 473)];
     let samples = mbps.map(|(streams, rate)| Sample::new(streams, BitRate::mbps(rate)));
     let ours = choose(&samples, 32);
     assert!((17..32).contains(&ours.streams), "{ours:?}");
     assert!(
-        ours.throughput <= BitRate::mbps(493) && ours.predict(ours.streams) > ours.throughput,
+        ours.throughput <= BitRate::mbps(474) && ours.predict(ours.streams) > ours.throughput,
         "{ours:?}"
     );
     let bare = choose_by(&samples, 32, &Options { bounded: false, ..Options::default() });
