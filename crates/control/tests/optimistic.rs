@@ -94,6 +94,35 @@ fn beside_a_stage_that_is_not_ours_to_change_there_is_no_crowd() {
     }
 }
 
+#[test]
+fn one_stream_is_enough_where_it_is_and_a_wider_link_is_soon_seen() {
+    let text = "
+        name = 'wider'
+        description = ''
+        [network]
+        worker_rate = '100Mbit/s'
+        [link]
+        rate = '100Mbit/s'
+        rtt = '20ms'
+        ramp_rtts = 3.0
+        [noise]
+        throughput = 0.05
+        [[timeline]]
+        at = '30s'
+        link.rate = '1Gbit/s'";
+    let scenario = Scenario::from_toml(text).expect("a scenario");
+    for seed in 0..5 {
+        let delivered = drive(&scenario, Share::Fair, seed).delivered;
+        let until = |seconds| delivered.partition_point(|epoch| epoch.at <= Duration::from_secs(seconds));
+        let held = &delivered[until(10)..until(30)];
+        let streams = held.iter().map(|epoch| f64::from(epoch.concurrency.network)).sum::<f64>();
+        let mean = streams / held.len() as f64;
+        assert!(mean < 1.9, "seed {seed}: {mean} streams");
+        let soon = &delivered[until(30)..until(38)];
+        assert!(soon.iter().any(|epoch| epoch.goodput > BitRate::mbps(900)), "seed {seed}: {soon:?}");
+    }
+}
+
 /// 100 kbit/s a stream, up to 1.6 Mbit/s: readers and writers move a block every sixteen seconds, and wait otherwise.
 #[test]
 fn a_path_so_slow_that_its_disks_work_in_bursts_is_filled() {

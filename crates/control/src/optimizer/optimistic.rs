@@ -33,7 +33,8 @@ const FAR: Duration = Duration::from_millis(20);
 const FAR_GROWTH: f64 = 3.0;
 /// The share of the most expected that is worth no further worker: half of what a measurement is off, within these.
 const WORTHLESS: (f64, f64) = (0.001, 0.02);
-/// More workers are worth a try from this probability on, times the square of how many times as many they are.
+/// One worker more is worth a try from this probability on, several times the square of how many times as many they are, but
+/// for one.
 const CREDIBLE_MORE: f64 = 0.05;
 /// Probability from which on fewer workers are worth a try.
 const CREDIBLE_FEWER: f64 = 0.3;
@@ -44,7 +45,7 @@ const GAIN: f64 = 0.03;
 /// Share of the workers: fewer than this are worth a try, ...
 const FEWER: f64 = 0.75;
 /// ... if no more than this share of the goodput is expected to be lost by it.
-const RISK: f64 = 0.15;
+const RISK: f64 = 0.12;
 /// Factor on goodput: where so much more is aimed at, a short measurement is good enough.
 const STEP: f64 = 1.25;
 /// Standard deviations added to the streams that would fill the path alone, where no more are wanted.
@@ -77,9 +78,9 @@ struct Prospect<'a> {
     hoped: Vec<f64>,
 }
 
-/// The probability from which on so many times as many workers are worth a try: a crowd costs more than one or two.
-fn credible_more(times: f64) -> f64 {
-    CREDIBLE_MORE * times.powi(2)
+/// The probability from which on `n` workers instead of those `now` are worth a try: a crowd costs more than one or two.
+fn credible_more(n: f64, now: f64) -> f64 {
+    CREDIBLE_MORE * ((n - 1.0) / now).max(1.0).powi(2)
 }
 
 /// The greatest of them.
@@ -95,7 +96,7 @@ impl<'a> Prospect<'a> {
         let expected: Vec<f64> = numbers.iter().map(|&n| curve.expected(n, f64::INFINITY)).collect();
         let hope = |(&n, &expected): (&f64, &f64)| {
             // That fewer would move more is not hoped for, but found.
-            if n < now { expected } else { curve.possible(n, credible_more(n / now), 0.0) }
+            if n < now { expected } else { curve.possible(n, credible_more(n, now), 0.0) }
         };
         let hoped = numbers.iter().zip(&expected).map(hope).collect();
         Self { stage, curve, numbers, expected, hoped }

@@ -22,7 +22,7 @@ impl PathEstimator {
                 curve.observe(n, look.able_bps.as_mbps(), (error * error).max(VARIANCE));
             }
             if curve.is_known() {
-                curve.forget(CHANGED, AGED * AGED);
+                curve.forget(f64::from(memory.stages[stage].workers.max(1)), CHANGED, AGED * AGED);
             }
             self.unchecked[stage] = curve.is_known();
             curve

@@ -13,6 +13,9 @@
 
 /// The largest N that is told from endless.
 const MAX_KNEE: f64 = 400.0;
+/// N may be less than one, which nothing tells from one: the prior of that one has all from here on, evenly in ln N. One worker
+/// may have several times what the path carries as well as a fraction of it.
+const MIN_KNEE: f64 = 0.25;
 /// Factor between two N of the grid.
 const KNEE_STEP: f64 = 1.08;
 /// The m of the grid, and its prior weights.
@@ -56,7 +59,7 @@ const EDGE: f64 = 12.0;
 struct Cell {
     knee: f64,
     others: f64,
-    /// ln of the weight, by the likeliest cell's; and of the prior weight.
+    /// ln of the weight, by the likeliest cell's; and the prior weight.
     weight: f64,
     prior: f64,
     /// ln of one worker's rate: mean and variance; infinite before anything was seen.
@@ -74,7 +77,7 @@ impl Cell {
             knee,
             others,
             weight: weight.ln(),
-            prior: weight.ln(),
+            prior: weight,
             rate: 0.0,
             variance: f64::INFINITY,
             share: weight,
@@ -109,6 +112,14 @@ impl Cell {
         self.rate += far * self.variance / spread;
         self.variance *= variance / spread;
     }
+
+    /// With this probability ln of a worker's rate is another one, with this variance: the mean and variance of both. What was
+    /// refuted long ago says nothing of what may be by now.
+    fn become_another(&mut self, probability: f64, rate: f64, variance: f64) {
+        let far = rate - self.rate;
+        self.rate += probability * far;
+        self.variance += probability * (variance - self.variance + (1.0 - probability) * far * far);
+    }
 }
 
 /// The posterior of one stage.
@@ -124,10 +135,12 @@ impl Default for StageCurve {
     fn default() -> Self {
         let mut cells = Vec::new();
         let mut knee = 1.0;
+        let mut stands_for = 1.0 - MIN_KNEE.ln() / KNEE_STEP.ln();
         while knee < MAX_KNEE {
-            cells.extend(OTHERS.map(|(others, weight)| Cell::new(knee, others, weight)));
-            cells.extend(DECLINE.map(|(share, weight)| Cell::new(knee, share * knee, weight)));
+            cells.extend(OTHERS.map(|(others, weight)| Cell::new(knee, others, weight * stands_for)));
+            cells.extend(DECLINE.map(|(share, weight)| Cell::new(knee, share * knee, weight * stands_for)));
             knee *= KNEE_STEP;
+            stands_for = 1.0;
         }
         Self { cells, seen: false, varies: 0.0 }
     }
@@ -209,19 +222,20 @@ impl StageCurve {
         self.settle();
     }
 
-    /// Time passes: with probability `change` the stage is another one by now, of which nothing is known but how much it
-    /// moves; and a worker's rate may have drifted by this variance.
-    pub fn forget(&mut self, change: f64, drift: f64) {
-        let (mut all, mut priors) = (0.0, 0.0);
-        for cell in &self.cells {
-            all += cell.weight.exp();
-            priors += cell.prior.exp();
-        }
+    /// Time passes: with probability `change` the stage is another one by now, of which nothing is known but what its `n`
+    /// workers move, which would have been seen; and a worker's rate may have drifted by this variance.
+    pub fn forget(&mut self, n: f64, change: f64, drift: f64) {
+        let (moved, error) = self.outlook(n);
+        let all: f64 = self.cells.iter().map(|cell| cell.weight.exp()).sum();
+        let priors: f64 = self.cells.iter().map(|cell| cell.prior).sum();
         for cell in &mut self.cells {
-            let again = change * all * cell.prior.exp() / priors;
-            cell.weight = ((1.0 - change) * cell.weight.exp() + again).ln();
+            let another = change * all * cell.prior / priors;
+            let weight = (1.0 - change) * cell.weight.exp() + another;
+            cell.become_another(another / weight, (moved / cell.full(n, self.varies)).ln(), error * error);
             cell.variance += drift;
+            cell.weight = weight.ln();
         }
+        self.settle();
     }
 
     /// Makes the likeliest cell's weight one, and what is asked for often.
@@ -446,7 +460,7 @@ mod tests {
         let at_first = hoped(&curve);
         assert!(at_first < 1.1 * link(64.0), "{at_first}");
         for second in 1..=30 {
-            curve.forget(0.02, 1e-4);
+            curve.forget(12.0, 0.02, 1e-4);
             curve.observe(12.0, link(12.0), CLOSE);
             assert!(second > 1 || hoped(&curve) < 1.3 * link(64.0), "after {second} s: {}", hoped(&curve));
         }
@@ -456,11 +470,34 @@ mod tests {
     }
 
     #[test]
+    fn what_was_refuted_is_credible_again_as_soon_as_a_change_is() {
+        // Two brought no more than one, tried once or again and again.
+        let seconds = |tries| {
+            let mut curve = StageCurve::default();
+            for _ in 0..tries {
+                curve.observe(1.0, 1000.0, CLOSE);
+                curve.observe(2.0, 1000.0, CLOSE);
+            }
+            let hopes = |curve: &StageCurve| curve.possible(2.0, 0.1, 0.0) > 1200.0;
+            (0..60).find(|&second| {
+                curve.forget(1.0, 0.03, 1e-4);
+                curve.observe(1.0, 1000.0, CLOSE);
+                second > 0 && hopes(&curve)
+            })
+        };
+        let found = [2, 4, 12, 40].map(seconds);
+        assert!(
+            found.iter().all(|found| found.is_some_and(|seconds| (2..8).contains(&seconds))),
+            "{found:?}"
+        );
+    }
+
+    #[test]
     fn room_makes_more_credible_and_full_less() {
         let hoped = |spare: bool| {
             let mut curve = seen(&[2.0, 8.0, 12.0, 32.0], link);
             for _ in 0..4 {
-                curve.forget(0.02, 1e-4);
+                curve.forget(12.0, 0.02, 1e-4);
                 curve.observe(12.0, link(12.0), CLOSE);
                 if spare {
                     curve.observe_spare(12.0, 1.0);
