@@ -30,6 +30,8 @@ const STANDING: f64 = 0.03;
 const DEEP: f64 = 0.5;
 /// Standard deviation of what streams move by its mean: those that a full link holds back differ by more.
 const ALIKE: f64 = 0.02;
+/// So many degrees of freedom, of one epoch or several running: two that share a queue are alike in every tenth epoch by chance.
+const SURELY: u32 = 3;
 /// The most of it that is believed.
 const MAX_VARYING: f64 = 0.5;
 /// Share of the time: a receiver that holds streams back for more of it makes them alike too, whatever queues.
@@ -74,6 +76,8 @@ pub struct Recovery {
     /// Whether streams are held back by something of their own, whatever queues: nothing was lost for longer than windows need
     /// to grow to where they lose.
     capped: bool,
+    /// For how many degrees of freedom running all streams moved the same.
+    alike: u32,
     /// By what share of it one stream differs from another and from time to time, where losses hold them back by chance.
     varies: f64,
     /// What is recovered from, in which nothing is to be tried, and what only the windows still have to grow by.
@@ -191,8 +195,10 @@ impl Recovery {
         self.capped = works && regrown && self.under_way.is_none();
         // Where they are paced, acknowledgements are late without a queue; but then they are all alike and on no way up,
         // whatever is lost.
-        let alike = works && kernel.count > 1 && kernel.spread < ALIKE && kernel.receiver_limited < HELD;
-        let alike = alike && same && !rises;
+        let alike = works && kernel.spread < ALIKE && kernel.receiver_limited < HELD && same && !rises;
+        self.alike =
+            if alike { self.alike.saturating_add(u32::from(kernel.count.saturating_sub(1))) } else { 0 };
+        let alike = self.alike >= SURELY;
         if alike {
             (self.under_way, self.behind, self.capped) = (None, None, true);
         }
@@ -373,7 +379,10 @@ mod tests {
         let taken = [path(1, 3, 25, 0.1), path(2, 3, 25, 0.1), path(3, 2, 18, 0.5)];
         assert!(after(&taken).is_under_way());
         let then = |mbps, spread| after(&[taken.to_vec(), vec![path(4, 2, mbps, spread)]].concat());
-        assert!(!then(18, 0.001).is_under_way() && then(18, 0.001).is_spare(), "both move what they may");
+        let again: Vec<Observation> = (4..=6).map(|at| path(at, 2, 18, 0.001)).collect();
+        let paced = after(&[taken.to_vec(), again].concat());
+        assert!(!paced.is_under_way() && paced.is_spare(), "both move what they may");
+        assert!(then(18, 0.001).is_under_way() && !then(18, 0.001).is_spare(), "once it may be chance");
         assert!(then(18, 0.1).is_under_way() && !then(18, 0.1).is_spare(), "they differ");
         assert!(then(20, 0.001).is_under_way() && !then(20, 0.001).is_spare(), "they are on their way up");
     }

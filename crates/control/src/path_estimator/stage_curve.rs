@@ -225,6 +225,10 @@ impl StageCurve {
     /// Time passes: with probability `change` the stage is another one by now, of which nothing is known but what its `n`
     /// workers move, which would have been seen; and a worker's rate may have drifted by this variance.
     pub fn forget(&mut self, n: f64, change: f64, drift: f64) {
+        if change <= 0.0 {
+            // No time has passed.
+            return;
+        }
         let (moved, error) = self.outlook(n);
         let all: f64 = self.cells.iter().map(|cell| cell.weight.exp()).sum();
         let priors: f64 = self.cells.iter().map(|cell| cell.prior).sum();
