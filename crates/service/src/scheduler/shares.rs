@@ -74,11 +74,19 @@ impl Table {
             && self.floor(pair) < self.budget(pair)
     }
 
+    /// How many jobs may run between two sites, by the narrowest of the limits: at least one.
+    fn at_once(&self, pair: &Pair) -> usize {
+        let Limits { jobs, jobs_per_site, jobs_per_pair, .. } = self.limits;
+        let local = |site: &Site| site.as_str() == Site::LOCAL;
+        let of_sites = if local(&pair.source) && local(&pair.destination) { jobs } else { jobs_per_site };
+        jobs.min(jobs_per_pair).min(of_sites).max(1)
+    }
+
     /// Takes in a job that is admitted. One that cannot change its streams gets the part of a job when all that may
     /// run do, so that it never keeps others from beginning.
     pub fn begin(&mut self, id: JobId, pair: Pair, demand: StreamDemand) {
         let left = self.budget(&pair).saturating_sub(self.floor(&pair));
-        let part = self.budget(&pair) / u16::try_from(self.limits.jobs_per_pair.max(1)).unwrap_or(u16::MAX);
+        let part = self.budget(&pair) / u16::try_from(self.at_once(&pair)).unwrap_or(u16::MAX);
         let most = demand.most.max(1);
         let kept = (!demand.adapts).then(|| part.min(left).min(most).max(1));
         self.jobs.insert(id, Running { pair, most, kept });
@@ -168,6 +176,23 @@ mod tests {
         assert_eq!(shares(&table), [6, 1, 3]);
         table.settle(id(4), 2);
         assert_eq!(shares(&table), [7, 1, 2]);
+    }
+
+    #[test]
+    fn a_job_that_keeps_its_streams_has_those_of_all_that_may_run_beside_it() {
+        let keeps = StreamDemand { most: 512, adapts: false };
+        let eight = Limits { streams_per_pair: 8, ..Limits::default() };
+        for (limits, wanted) in [
+            (eight, 2),
+            (Limits { jobs_per_pair: 2, ..eight }, 4),
+            (Limits { jobs: 1, ..eight }, 8),
+            (Limits { jobs_per_site: 1, ..eight }, 8),
+            (Limits { jobs: 0, ..eight }, 8),
+        ] {
+            let mut table = Table::new(limits);
+            table.begin(id(0), pair(0), keeps);
+            assert_eq!(table.shares(&pair(0)), [(id(0), wanted)], "{limits:?}");
+        }
     }
 
     #[test]
