@@ -30,7 +30,7 @@ const STANDING: f64 = 0.03;
 const DEEP: f64 = 0.5;
 /// Standard deviation of what streams move by its mean: those that a full link holds back differ by more.
 const ALIKE: f64 = 0.02;
-/// So many degrees of freedom, of one epoch or several running: two that share a queue are alike in every tenth epoch by chance.
+/// So many degrees of freedom, of one epoch or several running: two that share a queue are alike now and then by chance.
 const SURELY: u32 = 3;
 /// The most of it that is believed.
 const MAX_VARYING: f64 = 0.5;
