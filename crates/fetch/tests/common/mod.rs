@@ -4,17 +4,18 @@
 pub mod conformance;
 pub mod moto;
 pub mod nginx;
+pub mod ports;
 pub mod scripted;
 pub mod vsftpd;
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write as _;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+pub use ports::free_port;
 
 /// Longest wait for a server program to take connections.
 const START: Duration = Duration::from_secs(20);
@@ -33,18 +34,6 @@ pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let more = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
     std::env::split_paths(&path).chain(more).map(|dir| dir.join(name)).find(|file| file.is_file())
-}
-
-/// A port of loopback that is free now, and was not given to another test of this process.
-pub fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-    loop {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let port = listener.local_addr().expect("its address").port();
-        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
-            return port;
-        }
-    }
 }
 
 /// A server program that is killed at the end.

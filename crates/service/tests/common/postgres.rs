@@ -1,12 +1,16 @@
 //! A PostgreSQL server on loopback, in a directory of its own, gone at the end.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
+
+#[path = "../../../fetch/tests/common/ports.rs"]
+mod ports;
+use ports::free_port;
 
 /// Longest wait for the server to take connections.
 const START: Duration = Duration::from_secs(30);
@@ -191,9 +195,4 @@ fn account(name: &str) -> Option<(u32, u32)> {
     let line = accounts.lines().find(|line| line.split(':').next() == Some(name))?;
     let mut fields = line.split(':').skip(2);
     Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-    listener.local_addr().expect("its address").port()
 }
