@@ -27,7 +27,7 @@ pub struct SamplingArgs {
     /// How much each sample is, instead
     #[arg(long, value_name = "SIZE", value_parser = sample_size)]
     pub sample_size: Option<ByteCount>,
-    /// What one more stream must add: a share of what the first one carries, or a rate [default: 0.1]
+    /// What one more stream must add: a share of what the first one carries (as 0.1 or 10%), or a rate [default: 10%]
     #[arg(long, value_name = "SHARE|RATE", value_parser = parse_threshold)]
     pub threshold: Option<Threshold>,
     /// Which models of throughput tell what more streams would bring: averaged (ours, all of them), published (EOS, the
@@ -74,8 +74,9 @@ mod tests {
     #[test]
     fn a_threshold_is_a_share_or_a_rate() {
         assert_eq!(parse_threshold("0.2"), Ok(Threshold::Relative(0.2)));
+        assert_eq!(parse_threshold("5%"), Ok(Threshold::Relative(0.05)));
         assert_eq!(parse_threshold("20Mbit/s"), Ok(Threshold::Absolute(BitRate::mbps(20))));
-        for bad in ["", "2", "-0.1", "NaN", "20MB/s", "much"] {
+        for bad in ["", "2", "-0.1", "NaN", "101%", "%", "20MB/s", "much"] {
             assert!(parse_threshold(bad).is_err(), "{bad}");
         }
     }

@@ -11,7 +11,8 @@ use crate::terminal;
 
 /// List the rules that --optimizer takes, who published them, and their constants.
 ///
-/// A rule's constants follow its name: --optimizer RULE:KEY=VALUE,KEY=VALUE, as in aimd:epsilon=1%,hold.
+/// A rule's constants follow its name: --optimizer RULE:KEY=VALUE,KEY=VALUE, as in aimd:epsilon=1%,hold. Of a value that
+/// is one of several words the key can be left out: model_fit:published.
 /// Rules of your own are programs (exec:PROGRAM) and functions in Python (python:MODULE:NAME).
 #[derive(Debug, Args)]
 pub struct RulesArgs {

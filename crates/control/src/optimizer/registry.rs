@@ -374,6 +374,9 @@ mod tests {
         let fit = model_fit_config(&read("model_fit", "surprise=30%,change=0.4,patience=7,model=published"));
         assert_eq!((fit.surprise, fit.change, fit.patience), (0.3, 0.4, 7));
         assert_eq!(fit.models, ModelSelection::Published);
+        assert_eq!(model_fit_config(&read("model_fit", "published")).models, ModelSelection::Published);
+        let gradient = gradient_config(&read("gradient", "none,repaired"), &options, false);
+        assert_eq!((gradient.utility.loss_term, gradient.repaired), (LossTerm::None, true));
     }
 
     #[test]
@@ -396,6 +399,8 @@ mod tests {
                 "model_fit:model=newton",
                 "averaged or published or full_second_order or dynamic_order or dinda",
             ),
+            ("model_fit:newton", "no key 'newton'"),
+            ("model_fit:published,model=averaged", "twice"),
             ("explore:isolated", "isolate"),
             ("auto:share=half", "background or fair or full"),
             ("universal:k=2", "no keys"),

@@ -1,7 +1,8 @@
 //! What the rules are and which constants they take: the one table from which names are parsed, errors are worded
 //! and listings are made.
 //!
-//! Constants follow the rule's name: `RULE:KEY=VALUE,KEY=VALUE`; a switch is a word without a value.
+//! Constants follow the rule's name: `RULE:KEY=VALUE,KEY=VALUE`; a switch is a word without a value, and
+//! of words that a key may be the key can be left out.
 
 use std::ops::{Bound, RangeBounds};
 use std::time::Duration;
@@ -350,7 +351,14 @@ impl Constants {
                 Some((name, value)) => (name.trim(), Some(value.trim())),
                 None => (word.trim(), None),
             };
-            let key = rule.keys.iter().find(|key| key.name == name);
+            let named = rule.keys.iter().find(|key| key.name == name);
+            // A word that is what a key may be says which key: `model_fit:published`.
+            let is_value =
+                |key: &&RuleKey| matches!(key.values, KeyValues::Word(words) if words.contains(&name));
+            let (key, value) = match named {
+                None if value.is_none() => (rule.keys.iter().find(is_value), Some(name)),
+                key => (key, value),
+            };
             let key = key.ok_or_else(|| format!("no key '{}'; {}", short(name), rule.takes()))?;
             if constants.value(key.name).is_some() {
                 return Err(format!("{} is there twice", key.name));

@@ -148,9 +148,11 @@ impl Verify {
 
 tidegate_control::named!(Verify, "verification");
 
-/// Reads what one more stream must add: a share of what the first one carries, from 0 to 1, or a rate.
+/// Reads what one more stream must add: a share of what the first one carries, as in 0.1 or 10%, or a rate.
 pub fn parse_threshold(text: &str) -> Result<Threshold, String> {
-    if let Ok(share) = text.parse::<f64>() {
+    let (digits, scale) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
+    if let Ok(share) = digits.parse::<f64>() {
+        let share = share / scale;
         let fits = (0.0..=1.0).contains(&share);
         return if fits { Ok(Threshold::Relative(share)) } else { Err("a share is from 0 to 1".to_owned()) };
     }

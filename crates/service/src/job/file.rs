@@ -238,8 +238,8 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
                     }
                 }
             }
-            "src_url" => request.sources.push(word()),
-            "dest_url" => request.destination = word(),
+            "src_url" => request.sources.push(stork_url(value.as_word())),
+            "dest_url" => request.destination = stork_url(value.as_word()),
             "optimization" => request.optimization = switch()?,
             "use_history" => request.use_history = switch()?,
             "arguments" => {
@@ -299,6 +299,14 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
         }
     }
     Ok(request)
+}
+
+/// Stork writes `file:/path`, as RFC 8089 lets it; here an address of one slash begins with an endpoint's name.
+fn stork_url(word: &str) -> String {
+    match word.strip_prefix("file:/") {
+        Some(path) if !path.starts_with('/') => format!("file:///{path}"),
+        _ => word.to_owned(),
+    }
 }
 
 fn make_absolute(request: &mut Request, base: &Path) {
@@ -431,6 +439,19 @@ mod tests {
         assert_eq!(request.attributes[0], ("stork_server".to_owned(), "\"stork.example.org\"".to_owned()));
         let again = ad_of(request).to_string();
         assert_eq!(read(&again, Format::ClassAds, None).as_deref(), Ok(&jobs[..]), "{again}");
+    }
+
+    #[test]
+    fn a_stork_ad_may_write_a_file_with_one_slash_as_rfc_8089_does() {
+        for (written, means) in [
+            ("file:/etc/hosts", "file:///etc/hosts"),
+            ("file:///etc/hosts", "file:///etc/hosts"),
+            ("file:etc/hosts", "file:etc/hosts"),
+        ] {
+            let ad = format!("[ dap_type = transfer; src_url = \"{written}\"; dest_url = \"{written}\"; ]");
+            let jobs = read(&ad, Format::ClassAds, Some(Path::new("/home/u"))).expect("read");
+            assert_eq!((jobs[0].sources[0].as_str(), jobs[0].destination.as_str()), (means, means));
+        }
     }
 
     #[test]

@@ -99,7 +99,7 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Time>, D::Error> {
 /// A share, a rate, or either as the API writes it.
 pub fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Threshold>, D::Error> {
     #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a share such as 0.1, or a rate such as \"20Mbit/s\"")]
+    #[serde(untagged, expecting = "a share such as 0.1 or \"10%\", or a rate such as \"20Mbit/s\"")]
     enum Written {
         Share(f64),
         Text(String),
