@@ -28,6 +28,8 @@ use super::{Attempt, Known};
 /// The length of an epoch where the job does not say it and the rule wants none longer: a slice must be worth a start of
 /// the program, with a login at each server.
 const EPOCH: Duration = Duration::from_secs(5);
+/// How many times as long an epoch may become while its number is kept.
+const MAX_STRETCH: u32 = 8;
 
 /// How many streams there may be.
 #[derive(Clone, Debug)]
@@ -54,6 +56,43 @@ pub struct Moved {
     /// The sum of the times of all slices, and of their times by their streams, in seconds.
     time: f64,
     stream_time: f64,
+}
+
+/// How long epochs are. A start of the program is the price of another number: while the number is kept, each epoch is twice
+/// as long as the one before.
+#[derive(Debug)]
+struct Lengths {
+    least: Duration,
+    stretch: u32,
+    kept: Option<u16>,
+}
+
+impl Lengths {
+    const fn new(least: Duration) -> Self {
+        Self { least, stretch: 1, kept: None }
+    }
+
+    /// The length of the next epoch, with so many streams.
+    fn next(&mut self, streams: u16) -> Duration {
+        let is_kept = self.kept.replace(streams) == Some(streams);
+        self.stretch = if is_kept { MAX_STRETCH.min(2 * self.stretch) } else { 1 };
+        self.least * self.stretch
+    }
+}
+
+/// What the last slice carried, and in what time.
+#[derive(Clone, Copy, Debug)]
+struct Carried {
+    bytes: u64,
+    time: f64,
+}
+
+impl Carried {
+    /// As much as would be carried in so much `time`, and no more than so many times what was.
+    fn in_time(self, time: Duration) -> ByteCount {
+        let growth = (time.as_secs_f64() / self.time).min(GROWTH);
+        ByteCount((self.bytes as f64 * growth) as u64)
+    }
 }
 
 /// The side of the rule, on a thread of its own: each step asks for a set-point and waits for what it showed.
@@ -164,9 +203,9 @@ impl Attempt<'_> {
         });
         let file = File::open(self.list()).map_err(|error| self.no_list(&error))?;
         let mut slices = Slices::new(BufReader::new(file), self.places());
-        let mut size = FIRST;
-        while let Some(setpoint) = asked.recv().await {
-            let epoch = self.epoch(setpoint.network, &mut slices, &mut size, length, known).await?;
+        let (mut last, mut lengths) = (None, Lengths::new(length));
+        while let Some(Concurrency { network: streams, .. }) = asked.recv().await {
+            let epoch = self.epoch(streams, &mut slices, &mut last, lengths.next(streams), known).await?;
             let Some(epoch) = epoch else { break };
             if shown.send(epoch).await.is_err() {
                 break;
@@ -177,19 +216,20 @@ impl Attempt<'_> {
         deciding.await.map_err(|error| self.cannot_run(&error))
     }
 
-    /// Moves slices with so many streams until they took a good part of an epoch's `length`; `None` if none is left. The
-    /// next slice is as large as what the last one showed would carry in an epoch.
+    /// Moves slices with so many streams until they took a good part of an epoch's `length`; `None` if none is left. A
+    /// slice is as large as what the last one showed would carry in an epoch.
     async fn epoch(
         &self,
         streams: u16,
         slices: &mut Slices<BufReader<File>>,
-        size: &mut ByteCount,
+        last: &mut Option<Carried>,
         length: Duration,
         known: Known,
     ) -> Result<Option<Observation>, Ended> {
         let mut sum = Moved::default();
         while sum.time < length.as_secs_f64() * GOOD_PART {
-            let slice = slices.next(*size).map_err(|error| self.no_list(&error))?;
+            let size = last.map_or(FIRST, |last: Carried| last.in_time(length));
+            let slice = slices.next(size).map_err(|error| self.no_list(&error))?;
             if slice.is_empty() {
                 break;
             }
@@ -209,8 +249,7 @@ impl Attempt<'_> {
                 sum.time += time;
                 sum.stream_time += stream_time;
             }
-            let carried = bytes as f64 * (length.as_secs_f64() / time);
-            *size = ByteCount(carried.min(size.0 as f64 * GROWTH) as u64);
+            *last = Some(Carried { bytes, time });
         }
         // Empty files show nothing of a path.
         if sum.bytes == 0 {
@@ -260,5 +299,16 @@ mod tests {
         ] {
             assert_eq!(split(streams, pieces), wanted, "{streams} of {pieces}");
         }
+    }
+
+    #[test]
+    fn the_program_is_begun_less_often_while_a_number_is_kept() {
+        let mut lengths = Lengths::new(Duration::from_secs(5));
+        let asked = [4, 4, 4, 4, 4, 5, 5, 4];
+        assert_eq!(asked.map(|streams| lengths.next(streams).as_secs()), [5, 10, 20, 40, 40, 5, 10, 5]);
+        // 3 MB in 2 s.
+        let last = Carried { bytes: 3_000_000, time: 2.0 };
+        assert_eq!(last.in_time(Duration::from_secs(40)), ByteCount(60_000_000));
+        assert_eq!(last.in_time(Duration::from_secs(400)), ByteCount(96_000_000));
     }
 }
