@@ -271,7 +271,7 @@ async fn a_rule_chooses_the_streams_of_each_slice() {
     world.fill("there/large", 26 << 20, 78);
     let (one, two) = (Server::start(&world, &[]), Server::start(&world, &[]));
     let log = world.text("told");
-    // A slice takes a good part of an epoch, so that each is one.
+    // A slice takes a good part of an epoch's least length.
     let logs = stand_in(&world, "logs", &format!("echo \"$*\" >>{log}; sleep 0.05"));
     let service = scheduler(&world, Some(logs)).await;
     let under = |rule: &str, from: String, to: String| Request {
@@ -317,6 +317,13 @@ async fn a_rule_chooses_the_streams_of_each_slice() {
             assert!(asked.read == 1 && asked.write == 1 && ran <= asked.network, "{rule}: {pair:?}");
         }
         let mut ran: Vec<u16> = epochs.iter().map(|epoch| epoch.concurrency.network).collect();
+        if i == 0 {
+            // Slices of one epoch that hold different numbers of files can differ, and are shown by their mean.
+            assert!(
+                ran.iter().all(|ran| streams.iter().min() <= Some(ran) && Some(ran) <= streams.iter().max())
+            );
+            continue;
+        }
         ran.dedup();
         let mut was_told = streams.clone();
         was_told.dedup();
