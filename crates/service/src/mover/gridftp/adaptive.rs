@@ -58,25 +58,28 @@ pub struct Moved {
     stream_time: f64,
 }
 
-/// How long epochs are. A start of the program is the price of another number: while the number is kept, each epoch is twice
-/// as long as the one before.
+/// How long epochs are. A start of the program is the price of another number: an epoch takes as long as its number was kept
+/// before it, so that one that is to be looked at again is not stayed with.
 #[derive(Debug)]
 struct Lengths {
     least: Duration,
-    stretch: u32,
-    kept: Option<u16>,
+    streams: u16,
+    kept: Duration,
 }
 
 impl Lengths {
     const fn new(least: Duration) -> Self {
-        Self { least, stretch: 1, kept: None }
+        Self { least, streams: 0, kept: Duration::ZERO }
     }
 
     /// The length of the next epoch, with so many streams.
     fn next(&mut self, streams: u16) -> Duration {
-        let is_kept = self.kept.replace(streams) == Some(streams);
-        self.stretch = if is_kept { MAX_STRETCH.min(2 * self.stretch) } else { 1 };
-        self.least * self.stretch
+        if self.streams != streams {
+            (self.streams, self.kept) = (streams, Duration::ZERO);
+        }
+        let length = self.kept.clamp(self.least, self.least * MAX_STRETCH);
+        self.kept += length;
+        length
     }
 }
 
@@ -304,8 +307,8 @@ mod tests {
     #[test]
     fn the_program_is_begun_less_often_while_a_number_is_kept() {
         let mut lengths = Lengths::new(Duration::from_secs(5));
-        let asked = [4, 4, 4, 4, 4, 5, 5, 4];
-        assert_eq!(asked.map(|streams| lengths.next(streams).as_secs()), [5, 10, 20, 40, 40, 5, 10, 5]);
+        let asked = [4, 4, 4, 4, 4, 4, 5, 5, 4];
+        assert_eq!(asked.map(|streams| lengths.next(streams).as_secs()), [5, 5, 10, 20, 40, 40, 5, 5, 5]);
         // 3 MB in 2 s.
         let last = Carried { bytes: 3_000_000, time: 2.0 };
         assert_eq!(last.in_time(Duration::from_secs(40)), ByteCount(60_000_000));
