@@ -1,5 +1,18 @@
 //! Values that are shown, and chosen, by their names.
 
+/// Whether `text` is that name. A hyphen is as good as an underscore, of which names of several words have either.
+///
+/// ```
+/// use tidegate_control::named::is_name;
+///
+/// assert!(is_name("full_second_order", "full-second-order"));
+/// assert!(!is_name("full_second_order", "fullsecondorder"));
+/// ```
+pub fn is_name(name: &str, text: &str) -> bool {
+    let plain = |text: &str| text.replace('-', "_");
+    plain(name) == plain(text)
+}
+
 /// Shows each value of a type by its `name()`, and with `"what it is"` behind the type reads it by that, too; all there
 /// are to choose from are `ALL`.
 ///
@@ -42,7 +55,7 @@ macro_rules! named {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                let found = Self::ALL.into_iter().find(|value| value.name() == text);
+                let found = Self::ALL.into_iter().find(|value| $crate::named::is_name(value.name(), text));
                 found.ok_or_else(|| {
                     let known = Self::ALL.map(Self::name).join(", ");
                     let text: String = text.chars().take(40).collect();

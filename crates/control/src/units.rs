@@ -250,6 +250,18 @@ impl FromStr for BitRate {
     }
 }
 
+/// Reads a share, written as in `0.02` or `2%`; `None` if it is no number. Nothing bounds it.
+///
+/// ```
+/// use tidegate_control::units::parse_share;
+///
+/// assert_eq!((parse_share("0.5"), parse_share("5%"), parse_share("%")), (Some(0.5), Some(0.05), None));
+/// ```
+pub fn parse_share(input: &str) -> Option<f64> {
+    let (digits, scale) = input.strip_suffix('%').map_or((input, 1.0), |digits| (digits, 100.0));
+    digits.parse::<f64>().ok().map(|number| number / scale)
+}
+
 /// Reads a duration written with its unit: `250us`, `20ms`, `1.5s`, `2min`, `1h` or `7d`.
 pub fn parse_duration(input: &str) -> Result<Duration, UnitError> {
     let parse = || {

@@ -375,6 +375,8 @@ mod tests {
         assert_eq!((fit.surprise, fit.change, fit.patience), (0.3, 0.4, 7));
         assert_eq!(fit.models, ModelSelection::Published);
         assert_eq!(model_fit_config(&read("model_fit", "published")).models, ModelSelection::Published);
+        let one = model_fit_config(&read("model_fit", "full-second-order")).models;
+        assert_eq!(one.name(), "full_second_order");
         let gradient = gradient_config(&read("gradient", "none,repaired"), &options, false);
         assert_eq!((gradient.utility.loss_term, gradient.repaired), (LossTerm::None, true));
     }

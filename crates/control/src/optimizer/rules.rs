@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::named::is_name;
 use crate::throughput_model::ModelSelection;
-use crate::units::parse_duration;
+use crate::units::{parse_duration, parse_share};
 
 /// A rule as it is listed.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -311,8 +312,7 @@ impl RuleKey {
                 (number.is_finite() && (least, most).contains(&number)).then_some(Value::Number(number))
             }
             KeyValues::Fraction(least, most) => {
-                let (digits, scale) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
-                let share = digits.parse::<f64>().ok()? / scale;
+                let share = parse_share(text)?;
                 (least, most).contains(&share).then_some(Value::Number(share))
             }
             KeyValues::Count(least, most) => {
@@ -324,7 +324,7 @@ impl RuleKey {
                 let range = Duration::from_secs(least)..=Duration::from_secs(most);
                 range.contains(&time).then_some(Value::Time(time))
             }
-            KeyValues::Word(words) => words.iter().find(|word| **word == text).copied().map(Value::Word),
+            KeyValues::Word(words) => words.iter().find(|word| is_name(word, text)).copied().map(Value::Word),
         }
     }
 }
@@ -354,7 +354,7 @@ impl Constants {
             let named = rule.keys.iter().find(|key| key.name == name);
             // A word that is what a key may be says which key: `model_fit:published`.
             let is_value =
-                |key: &&RuleKey| matches!(key.values, KeyValues::Word(words) if words.contains(&name));
+                |key: &&RuleKey| matches!(key.values, KeyValues::Word(_)) && key.read(Some(name)).is_some();
             let (key, value) = match named {
                 None if value.is_none() => (rule.keys.iter().find(is_value), Some(name)),
                 key => (key, value),

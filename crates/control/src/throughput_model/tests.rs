@@ -331,6 +331,8 @@ fn each_selection_is_of_its_models_and_the_published_is_the_nearer_of_two() {
     let given = sampled(&knee, &[1, 2, 4, 8, 16, 32]);
     let (ours, published) = (choose(&given, 64), choose_by(&given, 64, &ModelSelection::Published.options()));
     assert!(ours.streams <= 11 && published.streams > ours.streams + 1, "{ours:#?} {published:#?}");
+    assert_eq!("full-second-order".parse(), "full_second_order".parse::<ModelSelection>());
+    assert_eq!("dynamic-order".parse(), "dynamic_order".parse::<ModelSelection>());
     let refused = "newton".parse::<ModelSelection>().expect_err("no such model");
     assert!(ModelSelection::NAMES.iter().all(|name| refused.contains(name)) && !refused.contains('\n'));
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
-use tidegate_control::units::UnitError;
+use tidegate_control::units::{UnitError, parse_share};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::address;
@@ -150,9 +150,7 @@ tidegate_control::named!(Verify, "verification");
 
 /// Reads what one more stream must add: a share of what the first one carries, as in 0.1 or 10%, or a rate.
 pub fn parse_threshold(text: &str) -> Result<Threshold, String> {
-    let (digits, scale) = text.strip_suffix('%').map_or((text, 1.0), |digits| (digits, 100.0));
-    if let Ok(share) = digits.parse::<f64>() {
-        let share = share / scale;
+    if let Some(share) = parse_share(text) {
         let fits = (0.0..=1.0).contains(&share);
         return if fits { Ok(Threshold::Relative(share)) } else { Err("a share is from 0 to 1".to_owned()) };
     }
