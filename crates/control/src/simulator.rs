@@ -297,7 +297,7 @@ impl Simulator {
         rate(bits / seconds * error)
     }
 
-    /// The next epoch: a short one is a quarter, or what new workers take to get up to speed.
+    /// The next epoch: a short one is a tenth, or what new workers take to get up to speed.
     fn pace(&self) -> Pace {
         let usual = Pace { epoch: self.options.epoch, settle: self.options.settle };
         if !self.short {
@@ -305,7 +305,7 @@ impl Simulator {
         }
         let slowest = Stage::ALL.into_iter().map(|stage| self.fluid.ramp_up(stage)).fold(0.0, f64::max);
         let pace = usual.shortened(Duration::from_secs_f64(WARM_UP * slowest));
-        // A quarter may be over before a set-point is in force.
+        // It may be over before a set-point is in force.
         let lag = self.scenario.decision.lag;
         Pace { epoch: pace.epoch + lag, settle: pace.settle + lag }
     }
