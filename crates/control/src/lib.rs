@@ -28,6 +28,7 @@
 pub mod named;
 
 pub mod gaussian_process;
+mod normal;
 pub mod pace;
 pub mod rng;
 pub mod stage;
