@@ -119,24 +119,23 @@ impl Cell {
     /// is left, as a normal distribution of the same mean and variance. One that says plainly less is wrong, by anything up to
     /// twice this `middle`.
     fn learn_at_least(&mut self, rate: f64, variance: f64, middle: f64) {
-        let far = rate - self.rate;
-        let spread = self.variance + variance;
-        if spread.is_finite() && far <= 0.0 {
+        if self.variance.is_infinite() {
+            (self.rate, self.variance) = (rate + middle, variance + middle * middle);
             return;
         }
-        if spread.is_finite() && far <= PLAIN * spread.sqrt() {
+        let far = rate - self.rate;
+        let spread = self.variance + variance;
+        if far > PLAIN * spread.sqrt() {
+            self.weight -= (0.5 * far * far / spread).min(MAX_SURPRISE);
+            (self.rate, self.variance) = (rate + middle, variance + middle * middle);
+        } else if far > 0.0 {
             let z = -far / spread.sqrt();
             let left = normal::below(z);
             let pull = normal::density(z) / left;
             self.weight += left.ln();
             self.rate += self.variance / spread.sqrt() * pull;
             self.variance *= 1.0 - self.variance / spread * pull * (pull + z);
-            return;
         }
-        if spread.is_finite() {
-            self.weight -= (0.5 * far * far / spread).min(MAX_SURPRISE);
-        }
-        (self.rate, self.variance) = (rate + middle, variance + middle * middle);
     }
 
     /// With this probability ln of a worker's rate is another one, with this variance: the mean and variance of both. What was
