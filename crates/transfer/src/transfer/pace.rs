@@ -36,10 +36,10 @@ impl Pace {
         (self.epoch * MAX_EPOCHS).min(MAX_PROLONGED).max(self.epoch)
     }
 
-    /// How often an epoch is looked into: not more than twice a round trip, as what comes in between comes in bursts.
+    /// How often an epoch is looked into: not more than once a round trip, as what comes in between comes in bursts.
     pub(super) fn look(self, round_trip: Duration) -> Duration {
         let (min, max) = LOOKS;
-        LOOK.max(self.epoch / max).max(round_trip / 2).min(self.epoch / min * 2)
+        LOOK.max(self.epoch / max).max(round_trip).min(self.epoch / min * 2)
     }
 
     /// The same for one step on the way up: a tenth of the time, or what a new worker takes to get up to speed and
@@ -63,6 +63,6 @@ mod tests {
             [400, 4000, 20_000, 60_000].map(ms)
         );
         assert_eq!([50, 1000, 10_000].map(|epoch| pace(epoch).look(Duration::ZERO)), [10, 20, 200].map(ms));
-        assert_eq!([30, 150, 900].map(|round_trip| pace(1000).look(ms(round_trip))), [20, 75, 200].map(ms));
+        assert_eq!([15, 150, 900].map(|round_trip| pace(1000).look(ms(round_trip))), [20, 150, 200].map(ms));
     }
 }
