@@ -127,8 +127,8 @@ fn one_stream_is_enough_where_it_is_and_a_wider_link_is_soon_seen() {
     }
 }
 
-/// Two streams, which are all there may be, would carry half as much again as readers and writers do for now: what they move while they
-/// wait says that they can, and nothing but that.
+/// A path that may have no more than two streams, which would carry half as much again as its readers and writers bring at first:
+/// what those two move while they wait is all that tells it.
 #[test]
 fn a_stage_that_waits_is_not_believed_to_hold_the_path_back() {
     let scenario = unseen(25_440);

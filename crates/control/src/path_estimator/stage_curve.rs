@@ -9,7 +9,8 @@
 //! z(n) = 1/w · max(1, (n + m) / (N + m))
 //! ```
 //!
-//! and the belief is a grid over (N, m), with a Gaussian over ln w in each cell: the update is exact and cheap.
+//! and the belief is a grid over (N, m), with a Gaussian over ln w in each cell: the update by what was measured
+//! is exact and cheap, and that by what was censored (a stage waited) matches mean and variance.
 
 use crate::normal;
 
