@@ -258,10 +258,12 @@ fn what_a_fixed_stage_shows_changes_nothing_where_nobody_tells_whether_it_waited
 
 #[test]
 fn it_reaches_most_of_the_best_on_paths_nobody_chose() {
-    let paths = if std::env::var_os("TIDEGATE_LONG").is_some() { 110 } else { 60 };
+    // The many are of seeds that no rule was tuned on, and take minutes.
+    let paths = if std::env::var_os("TIDEGATE_LONG").is_some() { 50_000..55_000 } else { 10_000..10_060_u64 };
+    let count = paths.clone().count();
     let mut worst = (f64::INFINITY, 0);
     let mut missed = Vec::new();
-    for seed in 10_000..10_000 + paths {
+    for seed in paths {
         let delivered = drive(&unseen(seed), Share::Full, seed).delivered;
         let last = &delivered[delivered.len() - 10..];
         let bits = |rate: fn(&Delivered) -> BitRate| {
@@ -273,6 +275,7 @@ fn it_reaches_most_of_the_best_on_paths_nobody_chose() {
         }
         worst = if share < worst.0 { (share, seed) } else { worst };
     }
-    println!("worst: {:.3} of the best, seed {}", worst.0, worst.1);
-    assert!(missed.is_empty(), "{missed:?}");
+    println!("worst: {:.3} of the best, seed {}; below 0.7: {missed:?} of {count}", worst.0, worst.1);
+    // What is known to be left: docs/results/auto.md.
+    assert!(1000 * missed.len() <= count, "{missed:?}");
 }
