@@ -80,8 +80,8 @@ fn bounds_are_what_hosts_with_work_bear() {
     }
     let records = vec![record("a", &["http://a/f"]), record("b", &["http://b/f"])];
     let (mut download, _) = start(&world, &place, records, |settings| settings.ceilings = ceilings);
-    step(&mut download, 32);
-    step(&mut download, 32);
+    let watch = download.watch();
+    until(&mut download, 32, || watch.active().len() == 2);
     let bounds = download.bounds();
     assert_eq!((bounds.read, bounds.network), (Bounds::fixed(1), Bounds::new(1, 7)));
     assert_eq!(bounds.write, Bounds::new(1, 32));
@@ -125,8 +125,9 @@ fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins
         let (mut download, _) = start(&world, &next, records, |settings| {
             settings.held = Arc::new(HeldCeilings::new(noted.clone()));
         });
-        step(&mut download, 32);
-        assert_eq!(download.bounds().network, Bounds::new(1, *bore));
+        let watch = download.watch();
+        until(&mut download, 32, || !watch.active().is_empty());
+        assert_eq!(download.bounds().network, Bounds::new(1, *bore), "bears {bears}");
     }
 }
 
