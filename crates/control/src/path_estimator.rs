@@ -42,7 +42,7 @@ const EMPTIED: f64 = 0.5;
 /// Probability that a stage has changed in an epoch, and the standard deviation of ln of what it then does.
 const CHANGE: f64 = 0.01;
 const CHANGED: f64 = 0.7;
-/// ln of how much likelier a change must be to be believed at once, and not when it is the likelier a second time.
+/// ln of how much likelier a change must be to be believed, which may be chance until then.
 const PLAIN: f64 = 5.0;
 /// A stage that differs by more than what is expected after its workers were changed by more than this (ln) has another
 /// curve than was thought, and has not changed.
@@ -52,8 +52,9 @@ const SAME_WORKERS: f64 = 0.5;
 #[derive(Clone, Debug, Default)]
 pub struct PathEstimator {
     curves: PerStage<StageCurve>,
-    /// Epochs running in which a change was the likelier.
-    doubts: PerStage<u32>,
+    /// ln of how much likelier what was seen is if the stage has changed, since it was last likelier that it has not (Page's
+    /// test).
+    doubts: PerStage<f64>,
     /// Workers of the epoch before.
     before: PerStage<f64>,
     /// Whether streams are still on their way to what they can move.
@@ -70,9 +71,9 @@ impl PathEstimator {
         &self.curves[stage]
     }
 
-    /// Whether a stage seems to have changed, which a second epoch with as many workers will show.
+    /// Whether a stage seems to have changed, which a further epoch with as many workers will show.
     pub fn is_in_doubt(&self, stage: Stage) -> bool {
-        self.doubts[stage] > 0
+        CHANGE.ln() + self.doubts[stage] > 0.0
     }
 
     /// Whether the network's streams are still on their way to what they can move, so that nothing is to be tried.
@@ -154,7 +155,7 @@ impl PathEstimator {
         (error, interval): (f64, Duration),
         same: bool,
     ) -> bool {
-        let (curve, doubts) = (&mut self.curves[stage], &mut self.doubts[stage]);
+        let (curve, doubt) = (&mut self.curves[stage], &mut self.doubts[stage]);
         let seconds = interval.as_secs_f64();
         if curve.is_known() {
             curve.forget(n, (HAZARD * seconds).min(1.0), DRIFT * seconds);
@@ -175,15 +176,13 @@ impl PathEstimator {
         }
         let mut changed = false;
         if curve.is_known() && same {
-            let odds = CHANGE.ln() + odds_of_another(curve, n, able, variance);
-            *doubts = if odds > 0.0 { *doubts + 1 } else { 0 };
-            if *doubts == 1 && odds < PLAIN {
-                // It may be chance; a second such epoch is not.
-                return false;
-            }
-            changed = *doubts > 0;
+            *doubt = (*doubt + odds_of_another(curve, n, able, variance)).max(0.0);
+            let odds = CHANGE.ln() + *doubt;
+            changed = odds >= PLAIN;
             if changed {
-                (*curve, *doubts) = (StageCurve::default(), 0);
+                (*curve, *doubt) = (StageCurve::default(), 0.0);
+            } else if odds > 0.0 {
+                return false;
             }
         }
         curve.observe(n, able, variance);
@@ -308,6 +307,19 @@ mod tests {
         }
         let able = expects(&path, Stage::Read);
         assert!((490.0..520.0).contains(&able), "what was before counts no more: {able}");
+    }
+
+    #[test]
+    fn doubts_add_up_where_no_epoch_is_plain() {
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let mut path = PathEstimator::default();
+            let mut changed =
+                |mbps: f64| path.learn(&second(mbps * rng.normal(0.0, 0.25).exp(), 0.25), WIDE).read;
+            assert!((0..20).all(|_| !changed(1000.0)), "seed {seed}: noise");
+            let after = (1..=20).find(|_| changed(400.0));
+            assert!(after.is_some_and(|epochs| epochs <= 8), "seed {seed}: {after:?}");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ const OTHERS: [(f64, f64); 9] = [
     (40.0, 1.0),
 ];
 /// More workers than N move less in all: m as a share of N, and its prior weight.
-const DECLINE: [(f64, f64); 2] = [(-0.4, 0.5), (-0.7, 0.5)];
+const DECLINE: [(f64, f64); 3] = [(-0.4, 0.4), (-0.7, 0.4), (-0.88, 0.2)];
 
 /// √3: the outer nodes of the quadrature over ln w, in standard deviations.
 const NODE: f64 = 1.732_050_8;
@@ -418,6 +418,16 @@ mod tests {
 
     fn expects(curve: &StageCurve, n: f64) -> f64 {
         curve.expected(n, f64::INFINITY)
+    }
+
+    #[test]
+    fn that_a_crowd_moves_far_less_says_how_many_are_best() {
+        // From 79 on each worker more slows all by a tenth of what one takes alone.
+        let truth = |n: f64| 26.0 * n / (1.0 + 0.094 * (n - 79.0).max(0.0));
+        let curve = seen(&[6.0, 18.0, 54.0, 129.0, 165.0], truth);
+        let best =
+            (1..=165).map(f64::from).max_by(|&a, &b| expects(&curve, a).total_cmp(&expects(&curve, b)));
+        assert!(best.is_some_and(|n| (60.0..90.0).contains(&n)), "{best:?}");
     }
 
     #[test]
