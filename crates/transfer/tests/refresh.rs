@@ -67,12 +67,14 @@ fn routes(a: &Fixture, b: &Fixture) -> Vec<Route> {
 
 /// What one run did: files moved, there already, and of them given a mode or time; bytes moved.
 fn run(f: &Fixture, route: &Route) -> (u64, u64, u64, u64) {
+    let setup = f.setup();
     if let To::Local(path) = &route.to {
-        // The run before may be about to let go of what it remembers.
+        // The run before may be about to let go of what it remembers. Taken in this run's own setup, which waits for
+        // whoever still reads it here.
         let place = confined::canonical(path).expect("there");
-        eventually("nobody has the catalogue", || f.setup().catalogues.of(&place).is_some());
+        eventually("nobody has the catalogue", || setup.catalogues.of(&place).is_some());
     }
-    let mut transfer = begin(&route.from, &route.to, &f.setup()).expect("begun");
+    let mut transfer = begin(&route.from, &route.to, &setup).expect("begun");
     let ledger = std::sync::Arc::clone(transfer.ledger());
     while transfer.step(f.setpoint).expect("goes on").is_some() {}
     let totals = ledger.totals();
