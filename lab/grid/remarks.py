@@ -6,6 +6,7 @@ from lab import install
 from lab.grid.case import Case
 from lab.grid.figures import Found, Run, median_time, medians, ratio
 from lab.ground.results import Record
+from lab.ground.rotation import disturbances
 from lab.pages.parts import Bar
 
 DEFAULT = "auto"
@@ -21,7 +22,8 @@ def measured_on(records: Sequence[Record]) -> str:
     builds = sorted({record.version for record in good if record.version.startswith("tidegate")})
     days = sorted({record.time[:10] for record in good})
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    return f"{install.describe()}. {'; '.join(builds) or 'The program is not named'}. {when}."
+    said = f"{install.describe()}. {'; '.join(builds) or 'The program is not named'}. {when}."
+    return " ".join(filter(None, (said, disturbances(good))))
 
 
 def failures(records: Iterable[Record]) -> str:

@@ -44,6 +44,11 @@ class Record:
         return self.cpu_seconds / (moved / 1e9) if moved else 0.0
 
     @property
+    def stolen_cpus(self) -> float:
+        """Processors' worth of work that the hypervisor took meanwhile."""
+        return float(self.notes.get("noise", {}).get("stolen_cpus", 0.0))
+
+    @property
     def outcome(self) -> str:
         """How it went, for who waits for it."""
         if not self.ok:
