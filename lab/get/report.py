@@ -12,6 +12,7 @@ from lab.get.probe_report import probe_bars, probes_section
 from lab.get.rotation import BESIDE, contenders
 from lab.movers.report import table
 from lab.ground.results import Record, builds
+from lab.ground.rotation import disturbances
 from lab.ground.stats import shown, spread
 from lab.pages.parts import BAR_HEADS, Bar
 from lab.shard import Page
@@ -71,16 +72,17 @@ def case_section(case: Case, found: Found, records: Sequence[Record]) -> list[st
 
 
 def noise_section(found: Found) -> list[str]:
-    noises = [run.notes["noise"] for sets in found.values() for runs in sets.values() for run in runs]
-    if not noises:
+    every = [run for sets in found.values() for runs in sets.values() for run in runs]
+    if not every:
         return []
+    noises = [run.notes["noise"] for run in every]
     other = spread([noise["other_cpus"] for noise in noises])
     stolen = spread([noise["stolen_cpus"] for noise in noises])
     loud = sum(noise["other_cpus"] > 0.5 for noise in noises)
-    return ["## How quiet the machine was\n",
-            f"Processors' worth of work outside the processes of a run (the kernel's network code is in it): median "
+    said = (f"Processors' worth of work outside the processes of a run (the kernel's network code is in it): median "
             f"{other.median:.2f}, at most {other.high:.2f}; {loud} of {len(noises)} runs had more than 0.5. Taken by "
-            f"the hypervisor: median {stolen.median:.2f}, at most {stolen.high:.2f}.\n"]
+            f"the hypervisor: median {stolen.median:.2f}, at most {stolen.high:.2f}.")
+    return ["## How quiet the machine was\n", " ".join(filter(None, (said, disturbances(every)))) + "\n"]
 
 
 def page(records: Sequence[Record], drawn: Iterable[str], probes: Mapping[str, Mapping[str, object]]) -> str:

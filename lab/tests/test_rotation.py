@@ -2,7 +2,6 @@
 
 import tempfile
 import unittest
-from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -29,10 +28,6 @@ class Disturbed(unittest.TestCase):
             kept, = load(results)
         return kept, len(runs) - len(coming)
 
-    def stolen(self, runs: Sequence[Record]) -> tuple[float, int]:
-        kept, count = self.taken(*runs)
-        return kept.stolen_cpus, count
-
     def test_a_run_on_a_calm_host_is_made_once(self) -> None:
         kept, count = self.taken(run(0.01), run(0.0))
         self.assertEqual((kept.stolen_cpus, count), (0.01, 1))
@@ -44,7 +39,8 @@ class Disturbed(unittest.TestCase):
         self.assertEqual(kept.notes["set_aside"], [{"stolen_cpus": 0.8, "rate_bps": 200e6}])
 
     def test_the_least_disturbed_counts_where_the_host_stays_busy(self) -> None:
-        self.assertEqual(self.stolen([run(0.8), run(0.3), run(0.5), run(0.0)]), (0.3, 1 + AGAIN))
+        kept, count = self.taken(run(0.8), run(0.3), run(0.5), run(0.0))
+        self.assertEqual((kept.stolen_cpus, count), (0.3, 1 + AGAIN))
 
     def test_a_failure_is_a_failure(self) -> None:
         kept, count = self.taken(run(0.8), run(0.8, ok=False), run(0.0))
