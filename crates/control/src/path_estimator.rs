@@ -61,8 +61,20 @@ pub struct PathEstimator {
     recovery: Recovery,
     /// Whether what is remembered of a stage has not been held against it yet.
     unchecked: PerStage<bool>,
-    /// Whether streams were seen to be held back by all that is on the path, and since then not by what is their own.
-    contended: bool,
+    /// What held streams back when it was last told.
+    held: Held,
+}
+
+/// What may hold streams back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Held {
+    /// Something of each one's own.
+    #[default]
+    Apart,
+    /// All that is on the path.
+    Together,
+    /// Losses by chance, of which others have no part.
+    ByChance,
 }
 
 impl PathEstimator {
@@ -92,9 +104,13 @@ impl PathEstimator {
         if stage == Stage::Network { self.recovery.fewest() } else { 1.0 }
     }
 
-    /// So many streams would fill the path if nobody else used it, and so many standard deviations more.
+    /// So many streams would fill the path if nobody else used it, and so many standard deviations more; endless where that
+    /// cannot be told, as each moves less the more packets are lost.
     pub fn fills(&self, deviations: f64) -> f64 {
-        self.curves.network.fills(deviations, self.contended)
+        if self.held == Held::ByChance {
+            return f64::INFINITY;
+        }
+        self.curves.network.fills(deviations, self.held == Held::Together)
     }
 
     /// Whether an epoch says of a stage what it can do: one that is not ours to change may hold the path back all the same, but
@@ -143,7 +159,15 @@ impl PathEstimator {
         if self.recovery.is_full() {
             self.curves.network.observe_full(n, seconds);
         }
-        self.contended = (self.contended || self.recovery.is_full()) && !self.recovery.is_capped();
+        self.held = if self.recovery.is_capped() {
+            Held::Apart
+        } else if self.recovery.is_full() {
+            Held::Together
+        } else if self.recovery.loses_by_chance() {
+            Held::ByChance
+        } else {
+            self.held
+        };
     }
 
     fn take_in(
@@ -463,6 +487,37 @@ mod tests {
         }
         let room = path.fills(0.0);
         assert_eq!(room, path.curve(Stage::Network).fills(0.0, false));
+    }
+
+    #[test]
+    fn streams_that_lose_by_chance_are_not_taken_for_held_back_by_others() {
+        let ms = |ms| Some(Duration::from_millis(ms));
+        let kernel = Some(Streams { min_rtt: ms(20), spread: 0.3, ..Streams::default() });
+        // Eight move less each than four do, with a loss in a thousand and no queue.
+        let lossy = |at, n: u16, mbps, now| Observation {
+            at: Duration::from_secs(at),
+            concurrency: PerStage::all(n),
+            loss: Some(1e-3),
+            rtt: ms(now),
+            streams: kernel.map(|it| Streams { count: n, ..it }),
+            ..second(mbps, 0.03)
+        };
+        let mut path = PathEstimator::default();
+        for seen in [lossy(1, 4, 100.0, 20), lossy(2, 4, 100.0, 20), lossy(3, 8, 150.0, 20)] {
+            path.learn(&seen, WIDE);
+        }
+        assert!(path.fills(1.0).is_infinite(), "how many would fill it is not told");
+        path.learn(&lossy(4, 8, 150.0, 60), WIDE);
+        assert!(path.fills(1.0).is_finite(), "they are lost in a queue");
+        path.learn(&lossy(5, 8, 150.0, 20), WIDE);
+        assert!(path.fills(1.0).is_finite(), "which may have been there until now");
+        path.learn(&lossy(6, 8, 150.0, 20), WIDE);
+        assert!(path.fills(1.0).is_infinite());
+        // Nothing is lost for longer than windows need to grow: what a stream does is its own.
+        for at in 7..=20 {
+            path.learn(&Observation { loss: Some(0.0), ..lossy(at, 8, 150.0, 20) }, WIDE);
+        }
+        assert!(path.fills(1.0).is_finite());
     }
 
     #[test]

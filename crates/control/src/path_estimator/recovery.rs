@@ -60,8 +60,9 @@ pub struct Recovery {
     starts: bool,
     /// The share of a round trip that was spent in queues.
     queued: f64,
-    /// The longest queue so far, in s.
+    /// The longest queue so far, in s, and whether one stood at the end of the epoch.
     longest_queue: f64,
+    stands: bool,
     /// Whether streams may still be on their way to fill the path: they never waited, no queue stands, and it is not long
     /// since they were others or lost packets.
     fills: bool,
@@ -71,6 +72,8 @@ pub struct Recovery {
     spare: bool,
     /// Whether it is full: packets were lost in a queue that stands.
     full: bool,
+    /// Whether packets were lost by chance: no queue stood then, nor before.
+    chance: bool,
     /// Whether it was full and has room now, though the streams are the same.
     emptied: bool,
     /// Whether streams are held back by something of their own, whatever queues: nothing was lost for longer than windows need
@@ -139,6 +142,11 @@ impl Recovery {
         self.varies
     }
 
+    /// Whether packets were lost where no queue stood: what holds streams back is neither their own nor what is on the path.
+    pub const fn loses_by_chance(&self) -> bool {
+        self.chance
+    }
+
     /// Whether nothing was lost for longer than windows need to grow to where they lose: what holds streams back is their own,
     /// whatever queues.
     pub const fn is_capped(&self) -> bool {
@@ -182,6 +190,8 @@ impl Recovery {
         if lost || streams != self.streams {
             self.changed = began;
         }
+        // What was lost early in an epoch may have been so in the queue of the one before, or by streams that had just begun.
+        let plain = streams <= self.streams && !self.stands;
         (self.streams, self.open, self.rate, self.lost) = (streams, f64::from(kernel.count), rate, lost);
         let least = self.round_trip.map_or(0.0, |least| least.as_secs_f64());
         self.queued = seen.rtt.map_or(0.0, |now| (1.0 - least / now.as_secs_f64().max(least)).max(0.0));
@@ -204,12 +214,14 @@ impl Recovery {
         }
         self.spare = self.capped && (queue < STANDING * least || alike);
         self.emptied = same && self.full && self.spare;
-        let stands = queue >= (STANDING * least).max(DEEP * self.longest_queue);
-        self.full = works && lost && stands && !alike;
+        self.stands = queue >= (STANDING * least).max(DEEP * self.longest_queue);
+        self.full = works && lost && self.stands && !alike;
         // Those that share a queue differ too, but together they move what it lets through; and those that were let go, or have
         // just begun, by when they did.
         let settled = !self.starts && self.open <= streams;
-        if works && lost && !stands && settled {
+        let by_chance = works && lost && !self.stands && settled;
+        self.chance = by_chance && plain;
+        if by_chance {
             self.varies = kernel.spread.min(MAX_VARYING);
         } else if self.capped {
             self.varies = 0.0;
@@ -237,10 +249,11 @@ impl Recovery {
         rate * self.round_trip.unwrap_or_default().as_secs_f64() / SEGMENT_BITS
     }
 
-    /// Segments that each of so many streams lacks of what moves as much as all did.
+    /// Segments that each of so many streams lacks of what moves as much as all did, those that were let go and still have a
+    /// block to send among them.
     fn gap(&self, left: f64) -> f64 {
         let window = self.window(self.rate);
-        window / left - window / (1.0 - self.queued) / self.streams.max(1.0)
+        window / left - window / (1.0 - self.queued) / self.streams.max(self.open).max(1.0)
     }
 
     /// How many seconds a window needs to grow by so many segments.
@@ -422,6 +435,25 @@ mod tests {
     }
 
     #[test]
+    fn packets_are_lost_by_chance_where_no_queue_stands_nor_stood() {
+        let path = |at, streams, loss, now| {
+            let seen = second(at, streams, 500, (6, now));
+            let told = seen.streams.map(|it| Streams { count: streams, spread: 0.2, ..it });
+            Observation { loss: Some(loss), streams: told, ..seen }
+        };
+        let began = [path(1, 8, 0.0, 18), path(2, 8, 0.001, 18)];
+        let chance = |more: &[Observation]| after(&[&began, more].concat()).loses_by_chance();
+        assert!(!chance(&[]), "a full queue");
+        let then = |next| chance(&[path(3, 8, 0.001, 7), next]);
+        assert!(!chance(&[path(3, 8, 0.001, 7)]), "it may have been full until now");
+        assert!(then(path(4, 8, 0.001, 7)));
+        assert!(then(path(4, 6, 0.01, 7)));
+        assert!(!then(path(4, 12, 0.001, 7)), "four have begun, and may have been too quick");
+        assert!(!then(path(4, 8, 0.0, 7)), "nothing was lost");
+        assert!(!then(path(4, 8, 0.001, 18)), "it is full again");
+    }
+
+    #[test]
     fn a_path_is_full_where_packets_are_lost_in_a_queue() {
         let full =
             |share, trip| after(&[Observation { loss: Some(share), ..second(1, 8, 500, trip) }]).is_full();
@@ -488,5 +520,20 @@ mod tests {
         assert_eq!(fewest((80, 100)), 13.0, "a fifth of the round trip is queue");
         assert_eq!(fewest((80, 800)), 2.0, "nearly all of it is");
         assert_eq!(fewest((1, 2)), 1.0, "near, the gap is filled at once");
+        // Twelve of sixteen were let go, and still send what they have.
+        let ending = |seen: Observation| {
+            let told = seen.streams.map(|it| Streams { count: 16, ..it });
+            Observation { streams: told, ..seen }
+        };
+        let let_go = |of: fn(u16) -> u16| {
+            let seen = |at| second(at, of(at as u16), 1000, (80, 140));
+            after(&(1..=3).map(|at| ending(seen(at))).collect::<Vec<_>>()).fewest()
+        };
+        assert_eq!(let_go(|_| 16), 10.0, "three sevenths of the round trip are queue");
+        assert_eq!(
+            let_go(|at| if at < 3 { 16 } else { 8 }),
+            8.0,
+            "and none when half of them have yet to go"
+        );
     }
 }
