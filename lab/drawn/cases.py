@@ -71,5 +71,9 @@ def cells(there: Iterable[Link], rules: tuple[Rule, ...]) -> list[Cell]:
     made = []
     for each in there:
         made += [Cell(each.case, Engine(rule, each.case)) for rule in rotated(rules, each.index)]
-        made += [Cell(part.swept, Engine(rule, part.swept)) for part in each.parts for rule in part.tried]
+        made += [cell for part in each.parts for cell in swept(part, part.tried)]
     return made
+
+
+def swept(part: Part, rules: Iterable[Rule]) -> list[Cell]:
+    return [Cell(part.swept, Engine(rule, part.swept)) for rule in rules]

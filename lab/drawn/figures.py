@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from lab.drawn import oracle
 from lab.drawn.cases import Link, Part
+from lab.grid.engine import Rule
 from lab.grid.figures import Found, found_in, medians
 from lab.grid.stretch import goodput, workers
 from lab.ground.results import Record
@@ -52,15 +53,36 @@ def merged(records: Mapping[str, Sequence[Record]]) -> Found:
     return found
 
 
-def oracle_of(part: Part, found: Found) -> Oracle | None:
-    """None until all of its sweep was run."""
+def sweep(part: Part, found: Found) -> tuple[Rule, ...]:
+    """What is to be run of it, as far as can be told: what was tried by what the scenario says, and twice as many while the
+    most are the best by far, as where a queue is so short that few streams do not fill the link."""
+    rules = list(part.tried)
+    while (late := late_rates(part, rules, found)) is not None:
+        *fewer, most = late.values()
+        more = oracle.rule(oracle.twice(oracle.numbers_of(rules[-1].name)))
+        if most < AS_GOOD * oracle.full_bps(part.swept.scenario) and AS_GOOD * most > max(fewer) and more != rules[-1]:
+            rules.append(more)
+        else:
+            break
+    return tuple(rules)
+
+
+def late_rates(part: Part, rules: Sequence[Rule], found: Found) -> dict[str, float] | None:
+    """What each moves in the late half of its run, in bit/s; None until all were run."""
     there = found.get(part.swept.name, {})
-    if any(rule.name not in there for rule in part.tried):
+    if any(rule.name not in there for rule in rules):
         return None
     end = part.swept.seconds
-    late = {rule.name: medians(there[rule.name], lambda run: goodput(run, SETTLING * end, end)) for rule in part.tried}
+    late = {rule.name: medians(there[rule.name], lambda run: goodput(run, SETTLING * end, end)) for rule in rules}
     # What writers do of what was staged before comes in gushes that pass for more than the link carries.
-    late = {mover: min(bps, oracle.most_bps(part.swept.scenario, mover)) for mover, bps in late.items()}
+    return {mover: min(bps, oracle.most_bps(part.swept.scenario, mover)) for mover, bps in late.items()}
+
+
+def oracle_of(part: Part, found: Found) -> Oracle | None:
+    """None until all of its sweep was run."""
+    late = late_rates(part, sweep(part, found), found)
+    if late is None:
+        return None
     best = max(late.values())
     good = [mover for mover, bps in late.items() if bps >= AS_GOOD * best]
     return Oracle(best, min(good, key=oracle.workers)) if best > 0 else None

@@ -42,13 +42,18 @@ def needed(now: Scenario, files: bool) -> tuple[int, ...]:
     return tuple(max(1, math.ceil(ENOUGH * bps / worker)) for worker in each)
 
 
+def full_bps(now: Scenario) -> float:
+    """All that the link carries, headers left out."""
+    return PACKET * now.carries_bps
+
+
 def most_bps(now: Scenario, mover: str) -> float:
     """What those workers can move for longer than a moment, headers left out: all that the link carries, or the slowest
     stage."""
     numbers = numbers_of(mover)
     stages = (now.read, now.network, now.write) if len(numbers) > 1 else (now.network,)
     each = [n * stage.worker_bps for n, stage in zip(numbers, stages) if stage is not None]
-    return min(PACKET * now.carries_bps, *each)
+    return min(full_bps(now), *each)
 
 
 def tried(base: Sequence[int]) -> list[tuple[int, ...]]:
@@ -57,6 +62,10 @@ def tried(base: Sequence[int]) -> list[tuple[int, ...]]:
     if max(base) == MAX_WORKERS:
         found.append(tuple(math.ceil(FEWER * n) for n in base))
     return sorted(set(found))
+
+
+def twice(workers: Sequence[int]) -> tuple[int, ...]:
+    return tuple(min(MAX_WORKERS, 2 * n) for n in workers)
 
 
 def rule(workers: Sequence[int]) -> Rule:

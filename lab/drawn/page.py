@@ -8,7 +8,7 @@ from lab.drawn.cases import Link, links
 from lab.drawn.choice import CHOICE, Choice
 from lab.drawn.draw import LOSSY_BPS, MAX_WORKERS, MOST_QUEUE_BYTES
 from lab.drawn.figures import AS_GOOD, Judged, merged, oracles, standing
-from lab.drawn.shards import AGAIN, PAGE, SHARDS, WORST, WORST_REPEATS
+from lab.drawn.shards import AGAIN, FURTHER, PAGE, SHARDS, WORST, WORST_REPEATS
 from lab.grid.figures import Found
 from lab.grid.remarks import failures, measured_on
 from lab.grid.show import raw
@@ -41,7 +41,8 @@ and another one is the first on the next.
 
 The **oracle** is found in the same rotation: some fixed numbers of workers near what the scenario asks for run
 {choice.sweep_s:g} s each on the link as it is before the change and as it is after it; as long as a rule runs where random loss
-is what holds a stream back, since its window then shrinks for longer. The best rate of their late
+is what holds a stream back, since its window then shrinks for longer. Where the most of them are the best by more than
+{100 * (1 - AS_GOOD):.2g} %, and the link carries more, twice as many run too (`python3 -m lab run {FURTHER}`). The best rate of the late
 halves counts, and the least workers within {100 * (1 - AS_GOOD):.2g} % of it; but no more than those workers or the link
 can move by their limits: some seconds' writes of what was staged before came to as much as a fifth more than the link
 carries. A rule's whole run, its start and all it needed to notice the change, is held against that steady rate; so is

@@ -245,9 +245,50 @@ class Figures(unittest.TestCase):
         self.assertEqual((round(found.whole, 3), found.count), (0.9, 3))
 
     def test_the_worst_are_known_when_all_links_are_run(self) -> None:
+        def worst(there: list[Record]) -> list[int]:
+            return [link.index for link in shards.worst(CHOICE, figures.merged({PIECE: there}))]
+
         there = everything(0.5)
-        self.assertEqual([link.index for link in shards.worst(CHOICE, {PIECE: there})], [3, 0, 1, 2])
-        self.assertEqual(shards.worst(CHOICE, {PIECE: [record for record in there if record.contender != "auto"]}), [])
+        self.assertEqual(worst(there), [3, 0, 1, 2])
+        self.assertEqual(worst([record for record in there if record.contender != "auto"]), [])
+
+    def test_twice_as_many_are_swept_while_the_most_are_the_best(self) -> None:
+        part = next(part for link in cases.links(Choice(seed=7, links=60)) for part in link.parts
+                    if [rule.name for rule in part.tried] == ["fixed 1", "fixed 2", "fixed 4"])
+        full = oracle.full_bps(part.swept.scenario) / 1e6
+
+        def further(*shares: float) -> list[str]:
+            rules = [oracle.rule((2 ** i,)) for i in range(len(shares))]
+            there = [timed(part.swept, rule.name, [full * share] * int(part.swept.seconds), 1, PIECE, 0)
+                     for rule, share in zip(rules, shares)]
+            return [rule.name for rule in figures.sweep(part, figures.merged({PIECE: there}))[3:]]
+
+        self.assertEqual(further(0.3, 0.4), [], "the sweep is not whole")
+        self.assertEqual(further(0.3, 0.4, 0.5), ["fixed 8"])
+        self.assertEqual(further(0.3, 0.5, 0.505), [], "two are as good")
+        self.assertEqual(further(0.3, 0.5, 0.99), [], "the link carries no more")
+        self.assertEqual(further(0.3, 0.4, 0.5, 0.6), ["fixed 8", "fixed 16"])
+        self.assertEqual(further(0.3, 0.4, 0.5, 0.45), ["fixed 8"])
+        self.assertEqual(further(0.1, 0.2, 0.3, 0.4, 0.5, 0.6), ["fixed 8", "fixed 16", "fixed 32"], "no more")
+
+    def test_what_a_sweep_is_to_have_besides_is_run(self) -> None:
+        def swept(best: float) -> list[Record]:
+            there = []
+            for part in self.link.parts:
+                full = best * oracle.full_bps(part.swept.scenario) / 1e6
+                rates = [full * (i + 1) / len(part.tried) for i in range(len(part.tried))]
+                there += [timed(part.swept, rule.name, [rate] * int(part.swept.seconds), 1, PIECE, 0)
+                          for rule, rate in zip(part.tried, rates)]
+            return there
+
+        own = run(self.link, "auto", 1, 1)
+        found = figures.merged({PIECE: [own, *swept(0.5)]})
+        wanted = shards.further_cells([self.link], found)
+        self.assertEqual({cell.case for cell in wanted}, {part.swept for part in self.link.parts})
+        self.assertIsNone(figures.judged(self.link, found, "auto"))
+        found = figures.merged({PIECE: [own, *swept(1.0)]})
+        self.assertEqual(shards.further_cells([self.link], found), [])
+        self.assertIsNotNone(figures.judged(self.link, found, "auto"))
 
 
 class Page(unittest.TestCase):
