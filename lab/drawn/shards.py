@@ -46,8 +46,6 @@ def worst(choice: Choice, found: Found) -> list[Link]:
 def again_cells() -> list[Cell]:
     """By the first runs alone, so that what is found again chooses nothing."""
     chosen = worst(CHOICE, measured(*PIECES, FURTHER))
-    if not chosen:
-        print(f"left out: {AGAIN}: all {CHOICE.links} links must be run first, and {FURTHER}")
     return cells(chosen, (CHOICE.own,)) + further_cells(chosen, measured(*PIECES, FURTHER, AGAIN))
 
 
@@ -83,7 +81,15 @@ def further() -> Shard:
 def again() -> Shard:
     usual = cells(links(CHOICE, 0, WORST), (CHOICE.own,))
     title = f"the {WORST} random links again on which {CHOICE.own.name} did worst"
-    return growing(grid(AGAIN, title, max(1, minutes(usual, WORST_REPEATS)), again_cells, WORST_REPEATS), again_cells)
+    there = growing(grid(AGAIN, title, max(1, minutes(usual, WORST_REPEATS)), again_cells, WORST_REPEATS), again_cells)
+
+    def measure(options: Options) -> bool:
+        if not again_cells():
+            print(f"left out: {AGAIN}: all {CHOICE.links} links must be run first, and {FURTHER}")
+            return True
+        return there.measure(options)
+
+    return replace(there, measure=measure)
 
 
 SHARDS: tuple[Shard, ...] = (*(piece(i) for i in range(len(PIECES))), further(), again())

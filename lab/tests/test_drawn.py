@@ -3,6 +3,7 @@
 import tomllib
 import unittest
 from dataclasses import replace
+from typing import cast
 
 from lab.drawn import cases, draw, figures, oracle, shards
 from lab.drawn.bars import bars
@@ -14,6 +15,7 @@ from lab.ground.results import Record
 from lab.links.scenario import parsed, toml
 from lab.links.schema import LinkPath, Scenario, Stage, Step
 from lab.links.tables import Table
+from lab.shard import Options, Shard
 from lab.tests.records import made, whole
 
 SECONDS = 30.0
@@ -270,6 +272,23 @@ class Figures(unittest.TestCase):
         self.assertEqual(further(0.3, 0.4, 0.5, 0.6), ["fixed 8", "fixed 16"])
         self.assertEqual(further(0.3, 0.4, 0.5, 0.45), ["fixed 8"])
         self.assertEqual(further(0.1, 0.2, 0.3, 0.4, 0.5, 0.6), ["fixed 8", "fixed 16", "fixed 32"], "no more")
+
+    def test_a_shard_goes_on_while_what_was_measured_asks_for_more(self) -> None:
+        wanted, runs = ["fixed 8"], []
+
+        def asked() -> list[Cell]:
+            return cast(list[Cell], list(wanted))
+
+        def measure(_: Options) -> bool:
+            runs.append(len(wanted))
+            if len(wanted) < 3:
+                wanted.append("twice as many")
+            return True
+
+        shard = Shard("made-up", "", 1, measure)
+        self.assertTrue(shards.growing(shard, asked).measure(Options()))
+        self.assertEqual(runs, [1, 2, 3])
+        self.assertFalse(shards.growing(replace(shard, measure=lambda _: False), asked).measure(Options()))
 
     def test_what_a_sweep_is_to_have_besides_is_run(self) -> None:
         def swept(best: float) -> list[Record]:

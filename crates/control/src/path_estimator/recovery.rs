@@ -520,7 +520,7 @@ mod tests {
         assert_eq!(fewest((80, 100)), 13.0, "a fifth of the round trip is queue");
         assert_eq!(fewest((80, 800)), 2.0, "nearly all of it is");
         assert_eq!(fewest((1, 2)), 1.0, "near, the gap is filled at once");
-        // Twelve of sixteen were let go, and still send what they have.
+        // Of sixteen half were let go, and still send what they have.
         let ending = |seen: Observation| {
             let told = seen.streams.map(|it| Streams { count: 16, ..it });
             Observation { streams: told, ..seen }
