@@ -21,7 +21,8 @@ Links on which the best fixed numbers of workers are known; they run beside `{OW
 is the one of fewest workers within {100 * (1 - AS_GOOD):.2g} % of the fastest. Two network namespaces joined by a relay that
 delays and has a queue of 20 ms, TCP cubic, MTU 1500. What arrives at the receiver's device counts, headers and the
 traffic of others left out; of files, what our own log says was written. Goodput and workers are means over the whole
-run, its start included.
+run, its start included; the connections of the plots are those that are open, one for control and those of parked
+workers among them.
 
 """
 
