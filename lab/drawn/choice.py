@@ -29,8 +29,11 @@ class Choice:
             return environment.get(PREFIX + name, str(usual))
 
         rules = tuple(Rule(name, name) for name in value("RULES", RULES).split())
-        chosen = cls(int(value("SEED", cls.seed)), int(value("LINKS", cls.links)),
-                     float(value("SECONDS", cls.seconds)), rules)
+        try:
+            chosen = cls(int(value("SEED", cls.seed)), int(value("LINKS", cls.links)),
+                         float(value("SECONDS", cls.seconds)), rules)
+        except ValueError as error:
+            raise SystemExit(f"{PREFIX}SEED, LINKS and SECONDS are numbers: {error}; see lab/README.md") from error
         if chosen.links < 1 or chosen.seconds <= 0 or not rules:
             raise SystemExit("no links, no seconds or no rules are asked for; see lab/README.md")
         return chosen

@@ -116,6 +116,8 @@ class Chosen(unittest.TestCase):
         self.assertEqual(Choice.told({}), Choice())
         with self.assertRaisesRegex(SystemExit, "no links"):
             Choice.told({"TIDEGATE_LAB_LINKS": "0"})
+        with self.assertRaisesRegex(SystemExit, "are numbers: .*'many'"):
+            Choice.told({"TIDEGATE_LAB_SEED": "many"})
 
     def test_rules_take_turns_and_the_sweep_sees_each_part(self) -> None:
         there = cases.links(CHOICE)
