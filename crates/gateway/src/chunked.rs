@@ -1,5 +1,6 @@
 //! Bodies in chunks with signatures, or with a checksum behind them, as AWS's clients send them (`aws-chunked`).
 
+use axum::http::StatusCode;
 use sha2::{Digest as _, Sha256};
 
 use crate::refusal::{Answer, Refusal};
@@ -7,6 +8,9 @@ use crate::signature::Signed;
 
 /// Longest line between chunks.
 const MAX_LINE: usize = 1024;
+
+/// The line that signs those before it.
+const SIGNATURE: &str = "x-amz-trailer-signature";
 
 /// Most lines behind the last chunk.
 const MAX_TRAILERS: usize = 16;
@@ -23,6 +27,15 @@ enum At {
     Over,
 }
 
+/// What may stand behind the last chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trailing {
+    /// Nothing.
+    Nothing,
+    /// Lines, with their signature behind them where chunks are signed.
+    Lines,
+}
+
 /// Takes such a body apart.
 #[derive(Debug)]
 pub struct Decoder {
@@ -32,14 +45,15 @@ pub struct Decoder {
     signed: Option<Box<Signed>>,
     hash: Sha256,
     signature: String,
+    trailing: Trailing,
     trailers: Vec<(String, String)>,
 }
 
 impl Decoder {
     /// For a body whose chunks are signed, or not.
-    pub fn new(signed: Option<Box<Signed>>) -> Self {
+    pub fn new(signed: Option<Box<Signed>>, trailing: Trailing) -> Self {
         let (line, trailers) = (Vec::new(), Vec::new());
-        Self { at: At::Head, line, signed, hash: Sha256::new(), signature: String::new(), trailers }
+        Self { at: At::Head, line, signed, hash: Sha256::new(), signature: String::new(), trailing, trailers }
     }
 
     /// Takes `bytes` in, and gives what they hold to `out`.
@@ -99,8 +113,11 @@ impl Decoder {
                 }
             }
             At::End if line.is_empty() => self.at = At::Head,
-            At::Trailers if line.is_empty() => self.at = At::Over,
-            At::Trailers if self.trailers.len() < MAX_TRAILERS => {
+            At::Trailers if line.is_empty() => {
+                self.check_trailers()?;
+                self.at = At::Over;
+            }
+            At::Trailers if self.trailing == Trailing::Lines && self.trailers.len() < MAX_TRAILERS => {
                 let (name, value) = line.split_once(':').ok_or_else(malformed)?;
                 self.trailers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
             }
@@ -114,12 +131,24 @@ impl Decoder {
         let hash = std::mem::take(&mut self.hash).finalize();
         match signed.check_chunk(&hash, &self.signature) {
             true => Ok(()),
-            false => {
-                Err(Refusal::new(axum::http::StatusCode::FORBIDDEN, "a chunk's signature does not match")
-                    .called("SignatureDoesNotMatch"))
-            }
+            false => Err(forged("a chunk's signature does not match")),
         }
     }
+
+    /// Lines behind signed chunks are signed themselves, by the last of them.
+    fn check_trailers(&mut self) -> Answer<()> {
+        let (Some(signed), Trailing::Lines) = (&mut self.signed, self.trailing) else { return Ok(()) };
+        let last = self.trailers.pop().filter(|(name, _)| name == SIGNATURE);
+        let lines: String = self.trailers.iter().map(|(name, value)| format!("{name}:{value}\n")).collect();
+        match last.is_some_and(|(_, signature)| signed.check_trailers(&lines, &signature)) {
+            true => Ok(()),
+            false => Err(forged("the signature of what follows the body does not match")),
+        }
+    }
+}
+
+fn forged(why: &str) -> Refusal {
+    Refusal::new(StatusCode::FORBIDDEN, why).called("SignatureDoesNotMatch")
 }
 
 fn malformed() -> Refusal {
@@ -132,7 +161,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn decoded(body: &[u8], piece: usize) -> Answer<(Vec<u8>, Vec<(String, String)>)> {
-        let (mut decoder, mut out) = (Decoder::new(None), Vec::new());
+        let (mut decoder, mut out) = (Decoder::new(None, Trailing::Lines), Vec::new());
         for piece in body.chunks(piece) {
             decoder.take(piece, &mut out)?;
         }
@@ -164,6 +193,11 @@ mod tests {
             assert!(decoded(bad, 3).is_err(), "{bad:?}");
         }
         assert!(decoded(&[b'1'; 5000], 5000).is_err());
+        let (mut decoder, mut out) = (Decoder::new(None, Trailing::Nothing), Vec::new());
+        assert!(
+            decoder.take(b"0\r\nx-amz-checksum-crc32:AA==\r\n\r\n", &mut out).is_err(),
+            "nothing was to follow"
+        );
     }
 
     proptest! {

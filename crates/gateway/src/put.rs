@@ -5,7 +5,7 @@ use axum::http::{Method, StatusCode};
 use tidegate_transfer::error::ErrorKind;
 
 use crate::blocking::blocking;
-use crate::credentials::Asker;
+use crate::credentials::{Asker, Shown};
 use crate::receive::{Expected, Taker, modified, receive};
 use crate::refusal::{Answer, Refusal};
 use crate::served::{Asked, Served};
@@ -28,6 +28,7 @@ pub async fn put(
     parents: Parents,
 ) -> Answer<(bool, Option<Validators>)> {
     let Asker { access, by } = asker;
+    let modified = modified(&asked.parts.headers, matches!(by, Shown::Signature(_)));
     let expected = Expected::read(&asked.parts, by, served.unverified)?;
     let (path, headers, size) = (asked.path.clone(), asked.parts.headers.clone(), expected.size);
     let own = access.clone();
@@ -47,7 +48,7 @@ pub async fn put(
         Ok(Upload::begin(&own, &path, size, parents)?)
     });
     let upload = receive(body, expected, upload.await?).await?;
-    let (replaces, modified) = (upload.replaces, modified(&asked.parts.headers));
+    let replaces = upload.replaces;
     let version = blocking(move || Ok(upload.finish(&access, modified)?)).await?;
     Ok((replaces, version))
 }

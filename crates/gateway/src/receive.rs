@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
 use crate::checksums::Checksums;
-use crate::chunked::Decoder;
+use crate::chunked::{Decoder, Trailing};
 use crate::credentials::Shown;
 use crate::refusal::{Answer, Refusal};
 
@@ -55,10 +55,11 @@ impl Expected {
         let checksums = Checksums::read(headers, payload.as_deref())?;
         let mut is_vouched = checksums.are_told();
         let decoder = match streamed {
-            Some("UNSIGNED-PAYLOAD-TRAILER") => Some(Decoder::new(None)),
-            Some("AWS4-HMAC-SHA256-PAYLOAD" | "AWS4-HMAC-SHA256-PAYLOAD-TRAILER") => {
+            Some("UNSIGNED-PAYLOAD-TRAILER") => Some(Decoder::new(None, Trailing::Lines)),
+            Some(how @ ("AWS4-HMAC-SHA256-PAYLOAD" | "AWS4-HMAC-SHA256-PAYLOAD-TRAILER")) => {
                 is_vouched = true;
-                Some(Decoder::new(signed))
+                let trailing = if how.ends_with("TRAILER") { Trailing::Lines } else { Trailing::Nothing };
+                Some(Decoder::new(signed, trailing))
             }
             Some(_) => {
                 let why = "bodies are signed by AWS4-HMAC-SHA256, or not";
@@ -151,10 +152,12 @@ fn broken() -> Refusal {
     Refusal::senseless("the body is not as long as was said").called("IncompleteBody")
 }
 
-/// When the file was modified that is sent, as rclone and `tidegate put` say it; else now.
-pub fn modified(headers: &HeaderMap) -> Timestamp {
-    let said =
-        ["x-amz-meta-mtime", "x-oc-mtime"].into_iter().find_map(|name| headers.get(name)?.to_str().ok());
+/// When the file was modified that is sent, as rclone and `tidegate put` say it; else now. Of a request that is signed only
+/// what its signature covers counts.
+pub fn modified(headers: &HeaderMap, is_signed: bool) -> Timestamp {
+    let names = ["x-amz-meta-mtime", "x-oc-mtime"];
+    let names = if is_signed { &names[..1] } else { &names };
+    let said = names.iter().find_map(|name| headers.get(*name)?.to_str().ok());
     said.and_then(time).unwrap_or_else(|| {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp { seconds: now.as_secs() as i64, nanoseconds: now.subsec_nanos() }

@@ -43,6 +43,9 @@ const UNKNOWN: [&str; 12] = [
 
 /// A request that reads, of who may do what `access` says.
 pub fn answer(access: &Access, parts: &Parts, path: &[u8], query: &[(String, String)]) -> Answer {
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "S3 has no such request"));
+    }
     if let Some(unknown) = UNKNOWN.iter().find(|name| value(query, name).is_some()) {
         return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, format!("no {unknown} is kept here")));
     }

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::http::header::{AUTHORIZATION, HOST};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, HeaderName, StatusCode};
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use percent_encoding::percent_decode_str;
@@ -16,6 +16,9 @@ use crate::refusal::{Answer, Refusal};
 
 /// How requests are signed.
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+
+/// The header that says what the body is: its SHA-256, or a word for how it is vouched for.
+const PAYLOAD: &str = "x-amz-content-sha256";
 
 /// The parameter that a signed URL has.
 pub const PARAMETER: &str = "X-Amz-Signature";
@@ -107,16 +110,41 @@ pub fn read(parts: &Parts, query: &[(String, String)], now: SystemTime) -> Answe
     if age > lifetime {
         return Err(Refusal::new(StatusCode::FORBIDDEN, "the signed URL has expired"));
     }
-    let payload = match header {
-        Some(_) => text(&parts.headers, "x-amz-content-sha256").ok_or_else(malformed)?,
-        None => "UNSIGNED-PAYLOAD",
+    let payload = match (text(&parts.headers, PAYLOAD), header) {
+        (Some(payload), _) => payload,
+        (None, Some(_)) => return Err(malformed()),
+        (None, None) => value(query, "X-Amz-Content-Sha256").unwrap_or("UNSIGNED-PAYLOAD"),
     };
-    if !signed.split(';').any(|name| name == "host") {
-        return Err(Refusal::new(StatusCode::FORBIDDEN, "the host is not signed"));
+    if !is_known(payload) {
+        let why = format!("{PAYLOAD} is the body's SHA-256, UNSIGNED-PAYLOAD, or how its chunks are signed");
+        return Err(Refusal::senseless(why).called("InvalidArgument"));
     }
+    all_are_signed(&parts.headers, &signed)?;
     let scope = Scope { time, day: day.to_owned(), region: region.to_owned(), service: service.to_owned() };
     let canonical = canonical(parts, query, &signed, payload).ok_or_else(malformed)?;
     Ok(Claimed { id: id.to_owned(), scope, signature, canonical, payload: payload.to_owned() })
+}
+
+/// Whether this can be said of a body.
+fn is_known(payload: &str) -> bool {
+    let is_sum = payload.len() == 64 && payload.bytes().all(|b| b.is_ascii_hexdigit());
+    is_sum || payload == "UNSIGNED-PAYLOAD" || payload.starts_with("STREAMING-")
+}
+
+/// Refuses a request with a header that means something to S3 and is not among those `signed`: whoever has a signed URL, or
+/// stands on the way, could add it. One that comes twice is read once, and the signature holds for both together.
+fn all_are_signed(headers: &HeaderMap, signed: &str) -> Answer<()> {
+    let refuse = |why: String| Err(Refusal::new(StatusCode::FORBIDDEN, why));
+    let ours = headers.keys().map(HeaderName::as_str).filter(|name| name.starts_with("x-amz-"));
+    for name in [HOST.as_str()].into_iter().chain(ours) {
+        if !signed.split(';').any(|known| known.eq_ignore_ascii_case(name)) {
+            return refuse(format!("the header {name} is not signed: sign it, or leave it out"));
+        }
+        if headers.get_all(name).iter().count() > 1 {
+            return refuse(format!("the header {name} comes more than once"));
+        }
+    }
+    Ok(())
 }
 
 /// The form of a request that is signed.
@@ -197,7 +225,17 @@ impl Signed {
     /// Checks the signature of a body's next chunk, of which this is the SHA-256; it depends on all before it.
     pub fn check_chunk(&mut self, sum: &[u8], signature: &str) -> bool {
         let rest = format!("{}\n{}\n{}", self.signature, hash(b""), HEXLOWER.encode(sum));
-        let holds = is_mac(&self.key, &self.scope.to_sign("AWS4-HMAC-SHA256-PAYLOAD", &rest), signature);
+        self.check_next("AWS4-HMAC-SHA256-PAYLOAD", &rest, signature)
+    }
+
+    /// Checks the signature of the lines behind the last chunk.
+    pub fn check_trailers(&mut self, lines: &str, signature: &str) -> bool {
+        let rest = format!("{}\n{}", self.signature, hash(lines.as_bytes()));
+        self.check_next("AWS4-HMAC-SHA256-TRAILER", &rest, signature)
+    }
+
+    fn check_next(&mut self, what: &str, rest: &str, signature: &str) -> bool {
+        let holds = is_mac(&self.key, &self.scope.to_sign(what, rest), signature);
         self.signature = signature.to_owned();
         holds
     }
@@ -307,6 +345,85 @@ mod tests {
             assert!(signed.check_chunk(&Sha256::digest(vec![b'a'; length]), signature), "{length}");
         }
         assert!(!signed.check_chunk(&Sha256::digest(b"a"), chunks[2].1));
+    }
+
+    /// The example in AWS' page on signed uploads in chunks with lines behind them.
+    #[test]
+    fn lines_behind_chunks_are_signed_too() {
+        let value = format!(
+            "{ALGORITHM} Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,SignedHeaders=content-encoding;host;x-amz-content-sha256;x-amz-date;x-amz-decoded-content-length;x-amz-storage-class;x-amz-trailer,Signature=106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e"
+        );
+        let request = parts(
+            "PUT",
+            "/examplebucket/chunkObject.txt",
+            &[
+                ("host", "s3.amazonaws.com"),
+                ("x-amz-date", "20130524T000000Z"),
+                ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
+                ("authorization", &value),
+                ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER"),
+                ("content-encoding", "aws-chunked"),
+                ("x-amz-decoded-content-length", "66560"),
+                ("x-amz-trailer", "x-amz-checksum-crc32c"),
+            ],
+        );
+        let signed = || {
+            let mut signed = checked(&request, "20130524T000000Z").expect("let in");
+            for (length, signature) in [
+                (65536, "b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2"),
+                (1024, "1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7"),
+                (0, "2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992"),
+            ] {
+                assert!(signed.check_chunk(&Sha256::digest(vec![b'a'; length]), signature), "{length}");
+            }
+            signed
+        };
+        let signature = "d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435";
+        assert!(signed().check_trailers("x-amz-checksum-crc32c:sOO8/Q==\n", signature));
+        assert!(!signed().check_trailers("x-amz-checksum-crc32c:sOO8/g==\n", signature));
+    }
+
+    #[test]
+    fn every_header_that_means_something_to_s3_is_signed() {
+        let sign = |signed: &str| {
+            let url = rusty_s3::signing::sign(
+                &"2026-01-02T03:04:05Z".parse().expect("a time"),
+                rusty_s3::Method::Put,
+                url::Url::parse("https://h.example:1/b/key").expect("a URL"),
+                "ID",
+                SECRET,
+                None,
+                "auto",
+                60,
+                std::iter::empty(),
+                signed.split(';').filter_map(|pair| pair.split_once('=')),
+            );
+            url.as_str().replace("https://h.example:1", "")
+        };
+        let ask = |signed: &str, sent: &[(&str, &str)]| {
+            let headers = [&[("host", "h.example:1")], sent].concat();
+            checked(&parts("PUT", &sign(signed), &headers), "20260102T030405Z").map(|signed| signed.payload)
+        };
+        let (source, sum) = (("x-amz-copy-source", "/b/other"), "a".repeat(64));
+        assert_eq!(
+            ask("", &[("range", "bytes=0-1"), ("content-md5", "x")]).expect("let in"),
+            "UNSIGNED-PAYLOAD"
+        );
+        ask("x-amz-copy-source=/b/other", &[source]).expect("signed");
+        for (signed, sent) in [
+            ("", &[source][..]),
+            ("", &[("x-amz-meta-mtime", "1")]),
+            ("", &[("x-amz-metadata-directive", "REPLACE")]),
+            ("", &[("x-amz-trailer", "x-amz-checksum-crc32")]),
+            ("", &[("x-amz-whatever-comes", "")]),
+            ("", &[("x-amz-content-sha256", &sum)]),
+            ("x-amz-copy-source=/b/other", &[("x-amz-copy-source", "/b/another")]),
+            // Both together are what was signed, and the first alone is what would be read.
+            ("x-amz-copy-source=/b/a,/b/c", &[("x-amz-copy-source", "/b/a"), ("x-amz-copy-source", "/b/c")]),
+        ] {
+            let refused = ask(signed, sent).expect_err("not signed");
+            assert_eq!(refused.status, StatusCode::FORBIDDEN, "{sent:?}: {}", refused.message);
+        }
     }
 
     proptest! {

@@ -90,7 +90,7 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
             Ok(response)
         }
         (&Method::POST, None) if query("uploads").is_some() => {
-            let (served, to, modified) = (Arc::clone(served), path.clone(), modified(&parts.headers));
+            let (served, to, modified) = (Arc::clone(served), path.clone(), modified(&parts.headers, true));
             let id = blocking(move || served.uploads.begin(&asker.access, &to, modified)).await?;
             Ok(named("InitiateMultipartUploadResult", path, |xml| xml.element("UploadId", &id)))
         }
@@ -143,7 +143,7 @@ fn copy(access: &Access, to: &[u8], headers: &HeaderMap) -> Answer {
     };
     let replaces_metadata =
         text("x-amz-metadata-directive").is_some_and(|how| how.eq_ignore_ascii_case("replace"));
-    let modified = if replaces_metadata { modified(headers) } else { source.version.modified };
+    let modified = if replaces_metadata { modified(headers, true) } else { source.version.modified };
     let mut upload = Upload::begin(access, to, Some(source.size), Parents::Make)?;
     for piece in source.pieces(0..source.size) {
         let piece = piece.map_err(|error| Refusal::new(StatusCode::CONFLICT, error.to_string()))?;
