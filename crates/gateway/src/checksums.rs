@@ -1,6 +1,6 @@
 //! What vouches for a body: the sums that its headers, or the lines behind it, say.
 
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::HeaderMap;
 use crc_fast::{CrcAlgorithm, Digest};
 use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 use tidegate_fetch::checksum::{Algorithm, Hashers};
@@ -53,42 +53,75 @@ pub struct Checksums {
     crc64: Digest,
 }
 
+/// Sums that a body was held to, and has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified(Vec<(Sum, Vec<u8>)>);
+
+/// What a header says the sum of an object is that is made of parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectSum {
+    kind: Sum,
+    bytes: Vec<u8>,
+    /// Whether it can only be one of the sums of the parts.
+    of_parts: bool,
+}
+
+fn unreadable(name: &str) -> Refusal {
+    Refusal::senseless(format!("the checksum in {name} cannot be read")).called("InvalidDigest")
+}
+
+/// A body, or an object, is something else than was said.
+fn differs() -> Refusal {
+    Refusal::senseless("the body is not what its checksum says: send it again").called("BadDigest")
+}
+
+/// The sum that `text` is, in base64.
+fn decoded(sum: Sum, text: &str, name: &str) -> Answer<(Sum, Vec<u8>)> {
+    let bytes = BASE64.decode(text.trim().as_bytes()).ok().filter(|bytes| bytes.len() == sum.length());
+    bytes.map(|bytes| (sum, bytes)).ok_or_else(|| unreadable(name))
+}
+
 impl Checksums {
     /// What `headers` say of the body; `payload` is what a signature says of it.
     pub fn read(headers: &HeaderMap, payload: Option<&str>) -> Answer<Self> {
+        let mut all = Self::of_document(headers, payload)?;
+        for (name, value) in headers {
+            if let Some(kind) = name.as_str().strip_prefix(AMAZON).and_then(Sum::named) {
+                all.expected.push(decoded(kind, value.to_str().unwrap_or_default(), name.as_str())?);
+            }
+        }
+        let trailer = headers.get("x-amz-trailer").and_then(|value| value.to_str().ok());
+        let trailer = trailer.and_then(|name| Sum::named(name.trim().strip_prefix(AMAZON)?));
+        Ok(Self::expecting(all.expected, trailer))
+    }
+
+    /// The same for a document that completes an upload: S3's own headers speak of the object.
+    pub fn of_document(headers: &HeaderMap, payload: Option<&str>) -> Answer<Self> {
         let mut expected = Vec::new();
-        let mut add = |sum: Sum, bytes: Option<Vec<u8>>, name: &str| {
-            let bytes = bytes.filter(|bytes| bytes.len() == sum.length()).ok_or_else(|| {
-                Refusal::senseless(format!("the checksum in {name} cannot be read")).called("InvalidDigest")
-            })?;
-            expected.push((sum, bytes));
-            Ok::<_, Refusal>(())
-        };
-        let base64 = |text: &str| BASE64.decode(text.trim().as_bytes()).ok();
         for (name, value) in headers {
             let (name, value) = (name.as_str(), value.to_str().unwrap_or_default());
             match name {
-                "content-md5" => add(Sum::Known(Algorithm::Md5), base64(value), name)?,
+                "content-md5" => expected.push(decoded(Sum::Known(Algorithm::Md5), value, name)?),
                 "digest" | "repr-digest" | "content-digest" => {
                     for (kind, sum) in value.split(',').filter_map(|one| one.trim().split_once('=')) {
                         // One kind that is known is enough.
                         let Some(kind) = Sum::named(kind) else { continue };
-                        add(kind, base64(sum.trim_matches(':')), name)?;
+                        expected.push(decoded(kind, sum.trim_matches(':'), name)?);
                     }
                 }
-                _ => {
-                    if let Some(kind) = name.strip_prefix(AMAZON).and_then(Sum::named) {
-                        add(kind, base64(value), name)?;
-                    }
-                }
+                _ => {}
             }
         }
         let hex = payload.and_then(|payload| HEXLOWER_PERMISSIVE.decode(payload.as_bytes()).ok());
         if let Some(sum) = hex {
-            add(Sum::Known(Algorithm::Sha256), Some(sum), "x-amz-content-sha256")?;
+            let kind = Sum::Known(Algorithm::Sha256);
+            let sum = Some(sum).filter(|sum| sum.len() == kind.length());
+            expected.push((kind, sum.ok_or_else(|| unreadable("x-amz-content-sha256"))?));
         }
-        let trailer = headers.get("x-amz-trailer").and_then(|value| value.to_str().ok());
-        let trailer = trailer.and_then(|name| Sum::named(name.trim().strip_prefix(AMAZON)?));
+        Ok(Self::expecting(expected, None))
+    }
+
+    fn expecting(expected: Vec<(Sum, Vec<u8>)>, trailer: Option<Sum>) -> Self {
         let all = expected.iter().map(|(sum, _)| *sum).chain(trailer);
         let mut known: Vec<Algorithm> = all
             .filter_map(|sum| match sum {
@@ -99,7 +132,7 @@ impl Checksums {
         known.sort_unstable();
         known.dedup();
         let (crc32, crc64) = (Digest::new(CrcAlgorithm::Crc32IsoHdlc), Digest::new(CrcAlgorithm::Crc64Nvme));
-        Ok(Self { expected, trailer, known: Hashers::new(known), crc32, crc64 })
+        Self { expected, trailer, known: Hashers::new(known), crc32, crc64 }
     }
 
     /// Whether anything says what the body must be.
@@ -131,7 +164,7 @@ impl Checksums {
     }
 
     /// Refuses a body that has other sums than it was said to have.
-    pub fn check(self) -> Answer<()> {
+    pub fn check(self) -> Answer<Verified> {
         let Self { expected, trailer, known, crc32, crc64 } = self;
         if trailer.is_some() {
             return Err(Refusal::senseless("the checksum that was to follow the body did not")
@@ -143,13 +176,65 @@ impl Checksums {
             Sum::Crc32 => (crc32.finalize() as u32).to_be_bytes() == bytes[..],
             Sum::Crc64Nvme => crc64.finalize().to_be_bytes() == bytes[..],
         });
-        match holds {
-            true => Ok(()),
-            false => {
-                let why = "the body is not what its checksum says: send it again";
-                Err(Refusal::new(StatusCode::BAD_REQUEST, why).called("BadDigest"))
+        if holds { Ok(Verified(expected)) } else { Err(differs()) }
+    }
+}
+
+impl Verified {
+    /// Whether the body has the sum that an element of S3's documents says: `name` and base64. `None` if it was held to none of
+    /// that kind.
+    pub fn has(&self, name: &str, text: &str) -> Option<bool> {
+        let kind = Sum::named(name.strip_prefix("Checksum")?)?;
+        let told = BASE64.decode(text.trim().as_bytes()).unwrap_or_default();
+        self.of(kind).map(|bytes| *bytes == told[..])
+    }
+
+    fn of(&self, kind: Sum) -> Option<&[u8]> {
+        self.0.iter().find(|(known, _)| *known == kind).map(|(_, bytes)| &bytes[..])
+    }
+}
+
+impl ObjectSum {
+    /// What the headers of a request say that completes an upload.
+    pub fn read(headers: &HeaderMap) -> Answer<Vec<Self>> {
+        let kind = headers.get("x-amz-checksum-type").and_then(|value| value.to_str().ok());
+        let composite = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("composite"));
+        let mut all = Vec::new();
+        for (name, value) in headers {
+            let Some(kind) = name.as_str().strip_prefix(AMAZON).and_then(Sum::named) else { continue };
+            let value = value.to_str().unwrap_or_default();
+            // Behind a sum of sums stands of how many parts.
+            let (sum, of_parts) = match value.rsplit_once('-') {
+                Some((sum, parts)) if parts.parse::<u32>().is_ok() => (sum, true),
+                _ => (value, composite),
+            };
+            let (kind, bytes) = decoded(kind, sum, name.as_str())?;
+            all.push(Self { kind, bytes, of_parts });
+        }
+        Ok(all)
+    }
+
+    /// Holds `document` and the sums of the parts to `all`; answers with what only the object's content can tell.
+    pub fn check(all: Vec<Self>, document: &str, parts: &[&Verified]) -> Answer<Option<Checksums>> {
+        let has = |sum: &Self, bytes: &[u8]| {
+            let mut sums = Checksums::expecting(vec![(sum.kind, sum.bytes.clone())], None);
+            sums.update(bytes);
+            sums.check().is_ok()
+        };
+        let mut left = Vec::new();
+        for sum in all {
+            let of_parts = parts.iter().map(|part| part.of(sum.kind)).collect::<Option<Vec<_>>>();
+            if of_parts.is_some_and(|sums| has(&sum, &sums.concat())) {
+                continue;
+            }
+            if sum.of_parts {
+                return Err(differs());
+            }
+            if !has(&sum, document.as_bytes()) {
+                left.push((sum.kind, sum.bytes));
             }
         }
+        Ok((!left.is_empty()).then(|| Checksums::expecting(left, None)))
     }
 }
 
@@ -191,6 +276,60 @@ mod tests {
         }
         for bad in [("content-md5", "x"), ("x-amz-checksum-sha256", md5), ("repr-digest", "sha-256=:AA==:")] {
             assert_eq!(read(&[bad], None).expect_err("unreadable").code, "InvalidDigest");
+        }
+    }
+
+    #[test]
+    fn the_sum_of_an_object_is_one_of_its_content_or_of_the_sums_of_its_parts() {
+        let sum = |kind: &str, bytes: &[u8]| {
+            let mut hashers = Hashers::new([Algorithm::Sha256]);
+            hashers.update(bytes);
+            let sha256 = hashers.finish().get(Algorithm::Sha256).expect("made").to_vec();
+            let mut crc = Digest::new(CrcAlgorithm::Crc32IsoHdlc);
+            crc.update(bytes);
+            if kind == "sha256" { sha256 } else { (crc.finalize() as u32).to_be_bytes().to_vec() }
+        };
+        let parts = |kind: &str| {
+            [&b"one"[..], b"two"].map(|part| {
+                let told = BASE64.encode(&sum(kind, part));
+                let name = format!("x-amz-checksum-{kind}");
+                let mut sums = read(&[(Box::leak(name.into_boxed_str()), &told)], None).expect("read");
+                sums.update(part);
+                sums.check().expect("it holds")
+            })
+        };
+        for kind in ["sha256", "crc32"] {
+            let verified = parts(kind);
+            let both: Vec<&Verified> = verified.iter().collect();
+            let element = format!("Checksum{}", kind.to_uppercase());
+            assert_eq!(verified[0].has(&element, &BASE64.encode(&sum(kind, b"one"))), Some(true));
+            assert_eq!(verified[0].has(&element, &BASE64.encode(&sum(kind, b"two"))), Some(false));
+            assert_eq!(verified[0].has("ChecksumSHA1", "x"), None);
+            let check = |value: &str, more: &[(&'static str, &str)], parts: &[&Verified]| {
+                let name: &'static str =
+                    if kind == "sha256" { "x-amz-checksum-sha256" } else { "x-amz-checksum-crc32" };
+                let headers = [&[(name, value)], more].concat();
+                let headers = headers.iter().map(|(n, v)| {
+                    (n.parse::<axum::http::HeaderName>().expect("a name"), v.parse().expect("a value"))
+                });
+                let mut left = ObjectSum::check(ObjectSum::read(&headers.collect())?, "document", parts)?;
+                if let Some(sums) = &mut left {
+                    sums.update(b"onetwo");
+                }
+                left.map_or(Ok(()), |sums| sums.check().map(drop))
+            };
+            let of_sums = BASE64.encode(&sum(kind, &[sum(kind, b"one"), sum(kind, b"two")].concat()));
+            let composite = [("x-amz-checksum-type", "COMPOSITE")];
+            check(&of_sums, &[], &both).expect("of its parts");
+            check(&format!("{of_sums}-2"), &composite, &both).expect("of its parts");
+            check(&BASE64.encode(&sum(kind, b"onetwo")), &[], &both).expect("of its content");
+            check(&BASE64.encode(&sum(kind, b"onetwo")), &[], &[&Verified::default()])
+                .expect("of its content");
+            check(&BASE64.encode(&sum(kind, b"document")), &[], &both).expect("of what was sent");
+            check(&BASE64.encode(&sum(kind, b"other")), &[], &both).expect_err("of nothing");
+            check(&BASE64.encode(&sum(kind, b"onetwo")), &composite, &both).expect_err("not of its parts");
+            check(&of_sums, &[], &[&verified[1], &verified[0]]).expect_err("in another order");
+            check("x", &[], &both).expect_err("unreadable");
         }
     }
 

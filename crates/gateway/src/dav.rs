@@ -8,6 +8,7 @@ use tidegate_transfer::endpoint::access::{Access, url_path};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::{inside, split};
 
+use crate::document::{malformed, read};
 use crate::names;
 use crate::refusal::{Answer, Refusal};
 use crate::tree::{self, Found};
@@ -16,6 +17,14 @@ use crate::xml::Xml;
 
 /// Most things of a directory that are told of: there is no second page.
 const MAX_ITEMS: usize = 100_000;
+
+/// Refuses what is no request for properties. One that says nothing asks for all.
+pub fn check_request(document: &str) -> Answer<()> {
+    match document.trim().is_empty() {
+        true => Ok(()),
+        false => read(document, |names, _| if names[0] == "propfind" { Ok(()) } else { Err(malformed()) }),
+    }
+}
 
 /// The answer to PROPFIND; it tells the same whatever properties are asked for, as clients bear.
 pub fn properties(access: &Access, path: &[u8], headers: &HeaderMap) -> Answer {

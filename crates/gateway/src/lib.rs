@@ -8,6 +8,8 @@ mod xml;
 
 mod refusal;
 
+mod document;
+
 mod blocking;
 mod limit;
 mod names;

@@ -1,17 +1,20 @@
-//! Objects that are put in parts: each a file beneath `.tidegate` until all are there, and then one object. What is under
-//! way is known to this process alone: after a restart clients are told that there is no such upload, and begin anew.
+//! Objects that are put in parts, which lie beneath `.tidegate` until all are there. Where all but the last are of one size, as
+//! clients have it, each is written to its place in the object at once, and nothing is copied at the end. What is under way is
+//! known to this process alone: after a restart clients are told that there is no such upload, and begin anew.
 
-use std::collections::{BTreeMap, HashMap};
+mod completion;
+
+pub use completion::Completion;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use data_encoding::HEXLOWER;
-use quick_xml::Reader;
-use quick_xml::events::Event;
 use tidegate_fetch::checksum::{Algorithm, Hashers};
-use tidegate_transfer::endpoint::access::{Access, Right};
-use tidegate_transfer::manifest::{BLOCK, Entry, Kind, Timestamp};
+use tidegate_transfer::endpoint::access::Access;
+use tidegate_transfer::manifest::{Entry, Kind, MAX_SIZE, Timestamp};
 use tidegate_transfer::path::{RelPath, join};
 use tidegate_transfer::spec::TransferId;
 use tidegate_transfer::store::file_sink::FileSink;
@@ -19,10 +22,10 @@ use tidegate_transfer::store::{Sink, SinkFile};
 use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::transfer::route::random_run;
 
+use crate::checksums::Verified;
 use crate::receive::Taker;
 use crate::refusal::{Answer, Refusal};
-use crate::upload::{Parents, Upload};
-use crate::validators::Validators;
+use crate::upload::Place;
 
 /// Most uploads under way.
 const MAX_UPLOADS: usize = 256;
@@ -32,9 +35,6 @@ const MAX_PARTS: u32 = 10_000;
 
 /// How long an upload may be under way.
 const EXPIRY: Duration = Duration::from_secs(7 * 24 * 3600);
-
-/// Bytes that are copied at a time.
-const COPIED: u64 = 8 * BLOCK;
 
 /// All that is under way.
 #[derive(Default)]
@@ -46,25 +46,58 @@ pub struct Multipart {
     owner: String,
     path: Vec<u8>,
     sink: FileSink,
-    parts: Mutex<BTreeMap<u32, Part>>,
-    modified: Timestamp,
+    /// The object, as far as it has come.
+    whole: Entry,
+    content: Arc<dyn SinkFile>,
+    state: Mutex<State>,
     began: Instant,
+}
+
+/// What has come of it.
+#[derive(Default)]
+struct State {
+    /// The size of each part but the last, once one has begun.
+    unit: Option<u64>,
+    /// The numbers of those whose place in the object is taken.
+    placed: BTreeSet<u32>,
+    /// By their numbers.
+    parts: BTreeMap<u32, Part>,
+    stage: Stage,
+}
+
+/// How far an upload has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// Parts come.
+    #[default]
+    Open,
+    /// The object is being made: none is taken.
+    Completing,
+    /// The object has its name: nothing may be written to it any more.
+    Over,
 }
 
 /// A part that has arrived.
 struct Part {
     tag: String,
-    entry: Entry,
+    size: u64,
+    sums: Verified,
+    lies: Lies,
+}
+
+/// Where a part lies.
+#[derive(Clone, Debug)]
+enum Lies {
+    /// In the object, from this offset on.
+    Whole(u64),
+    /// In a file of its own.
+    Alone(Entry),
 }
 
 impl Uploads {
     /// Begins to put the object at `path`; answers with the upload's name.
     pub fn begin(&self, access: &Access, path: &[u8], modified: Timestamp) -> Answer<String> {
-        let reached = access.reach(path, Right::Write)?;
-        let place = RelPath::new(reached.rest)?;
-        if reached.base.dir(place.as_bytes()).is_ok() {
-            return Err(Refusal::new(StatusCode::CONFLICT, "a directory bears that name"));
-        }
+        let Place { reached, rest, mode, .. } = Place::find(access, path)?;
         let mut known = self.0.lock().expect("not poisoned");
         known.retain(|_, upload| upload.began.elapsed() < EXPIRY);
         if known.len() >= MAX_UPLOADS {
@@ -73,12 +106,21 @@ impl Uploads {
         }
         let id: TransferId = random_run();
         // The part files lie beside the object, on its file system.
-        let directory = [place.split().0, b"/"].concat();
+        let (parent, name) = rest.split();
+        let directory = [parent, b"/"].concat();
         let sink = FileSink::new((&reached.base, &directory), false, &id, Purpose::Copy, &[])?;
+        let kind = Kind::File { size: 0, fingerprint: id };
+        let whole = Entry { path: RelPath::new(name)?, kind, mode, mtime: modified };
+        let content = match sink.open(&whole, false) {
+            Ok(content) => Arc::from(content),
+            Err(error) => {
+                sink.clean_up();
+                return Err(error.into());
+            }
+        };
         let id = HEXLOWER.encode(&id);
-        let (owner, path) = (access.name().to_owned(), path.to_vec());
-        let upload =
-            Multipart { owner, path, sink, parts: Mutex::default(), modified, began: Instant::now() };
+        let (owner, path, state) = (access.name().to_owned(), path.to_vec(), Mutex::default());
+        let upload = Multipart { owner, path, sink, whole, content, state, began: Instant::now() };
         known.insert(id.clone(), Arc::new(upload));
         Ok(id)
     }
@@ -87,10 +129,7 @@ impl Uploads {
     pub fn find(&self, access: &Access, path: &[u8], id: &str) -> Answer<Arc<Multipart>> {
         let known = self.0.lock().expect("not poisoned");
         let found = known.get(id).filter(|upload| upload.owner == access.name() && upload.path == path);
-        found.map(Arc::clone).ok_or_else(|| {
-            Refusal::new(StatusCode::NOT_FOUND, "there is no such upload: begin it anew")
-                .called("NoSuchUpload")
-        })
+        found.map(Arc::clone).ok_or_else(unknown)
     }
 
     /// Forgets an upload, whose parts go once nobody works on it.
@@ -99,9 +138,34 @@ impl Uploads {
     }
 }
 
+fn unknown() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "there is no such upload: begin it anew").called("NoSuchUpload")
+}
+
 impl Drop for Multipart {
     fn drop(&mut self) {
         self.sink.clean_up();
+    }
+}
+
+impl State {
+    fn goes_on(&self) -> Answer<()> {
+        match self.stage {
+            Stage::Open => Ok(()),
+            Stage::Completing => {
+                let why = "the upload is being completed: come again in a moment";
+                Err(Refusal::new(StatusCode::CONFLICT, why).called("OperationAborted"))
+            }
+            Stage::Over => Err(unknown()),
+        }
+    }
+
+    /// Where in the object part `number` of `size` bytes goes, if that can be told and nothing is there.
+    fn place(&mut self, number: u32, size: u64) -> Option<u64> {
+        let unit = *self.unit.get_or_insert(size);
+        let offset = unit.checked_mul(u64::from(number - 1)).filter(|offset| offset + size <= MAX_SIZE)?;
+        let fits = size == unit || (size < unit && number > 1);
+        (fits && self.placed.insert(number)).then_some(offset)
     }
 }
 
@@ -109,58 +173,73 @@ impl Drop for Multipart {
 pub struct Receiving {
     upload: Arc<Multipart>,
     number: u32,
-    file: Option<Box<dyn SinkFile>>,
-    entry: Entry,
+    /// Where it is written; nothing, once it is whole.
+    to: Option<(Lies, Arc<dyn SinkFile>)>,
     md5: Hashers,
     written: u64,
 }
 
 impl Receiving {
-    /// Begins part `number` of `upload`.
-    pub fn begin(upload: Arc<Multipart>, number: &str) -> Answer<Self> {
+    /// Begins part `number` of `upload`, of `size` bytes if that is known.
+    pub fn begin(upload: Arc<Multipart>, number: &str, size: Option<u64>) -> Answer<Self> {
         let number = number.parse().ok().filter(|number| (1..=MAX_PARTS).contains(number));
         let number: u32 = number.ok_or_else(|| {
             Refusal::senseless("a part's number is from 1 to 10000").called("InvalidArgument")
         })?;
-        // No two that are sent have one file, whatever their number.
-        let name = format!("part {number} {}", HEXLOWER.encode(&random_run()));
-        let kind = Kind::File { size: 0, fingerprint: [0; 16] };
-        let entry =
-            Entry { path: join(b"", name.as_bytes())?, kind, mode: 0o600, mtime: Timestamp::default() };
-        let file = Some(upload.sink.open(&entry, false)?);
-        Ok(Self { upload, number, file, entry, md5: Hashers::new([Algorithm::Md5]), written: 0 })
+        let offset = {
+            let mut state = upload.state.lock().expect("not poisoned");
+            state.goes_on()?;
+            size.and_then(|size| state.place(number, size))
+        };
+        let to = match offset {
+            Some(offset) => (Lies::Whole(offset), Arc::clone(&upload.content)),
+            None => {
+                // No two that are sent have one file, whatever their number.
+                let name = format!("part {number} {}", HEXLOWER.encode(&random_run()));
+                let kind = Kind::File { size: 0, fingerprint: [0; 16] };
+                let path = join(b"", name.as_bytes())?;
+                let entry = Entry { path, kind, mode: 0o600, mtime: Timestamp::default() };
+                let file = Arc::from(upload.sink.open(&entry, false)?);
+                (Lies::Alone(entry), file)
+            }
+        };
+        Ok(Self { upload, number, to: Some(to), md5: Hashers::new([Algorithm::Md5]), written: 0 })
     }
 
-    /// It is whole: answers with its tag, which is its MD5 in quotes.
-    pub fn finish(mut self) -> String {
+    /// It is whole, and has these `sums`: answers with its tag, which is its MD5 in quotes.
+    pub fn finish(mut self, sums: Verified) -> Answer<String> {
         let md5 = std::mem::take(&mut self.md5).finish().hex(Algorithm::Md5).unwrap_or_default();
         let tag = format!("\"{md5}\"");
-        self.file = None;
-        let kind = Kind::File { size: self.written, fingerprint: [0; 16] };
-        let entry = Entry { kind, ..self.entry.clone() };
-        let part = Part { tag: tag.clone(), entry };
-        let before = self.upload.parts.lock().expect("not poisoned").insert(self.number, part);
-        // Dropping this discards what is in `entry`.
+        let mut state = self.upload.state.lock().expect("not poisoned");
+        state.goes_on()?;
+        let Some((lies, _)) = self.to.take() else { return Ok(tag) };
+        let part = Part { tag: tag.clone(), size: self.written, sums, lies };
+        let before = state.parts.insert(self.number, part);
+        drop(state);
         if let Some(before) = before {
-            self.entry = before.entry;
-        } else {
-            self.entry.path = join(b"", b"none").expect("a name");
+            self.upload.give_up(self.number, &before.lies);
         }
-        tag
+        Ok(tag)
     }
 }
 
 impl Drop for Receiving {
     fn drop(&mut self) {
-        self.upload.sink.discard(&self.entry);
+        if let Some((lies, _)) = self.to.take() {
+            self.upload.give_up(self.number, &lies);
+        }
     }
 }
 
 impl Taker for Receiving {
     fn take(&mut self, bytes: &[u8]) -> Answer<()> {
         self.md5.update(bytes);
-        if let Some(file) = &self.file {
-            file.write_at(self.written, bytes)?;
+        if let Some((lies, file)) = &self.to {
+            let begin = match lies {
+                Lies::Whole(offset) => *offset,
+                Lies::Alone(_) => 0,
+            };
+            file.write_at(begin + self.written, bytes)?;
         }
         self.written += bytes.len() as u64;
         Ok(())
@@ -168,95 +247,13 @@ impl Taker for Receiving {
 }
 
 impl Multipart {
-    /// Makes the object of the parts that `document` lists.
-    pub fn complete(&self, access: &Access, document: &str) -> Answer<Option<Validators>> {
-        let listed = listed(document)?;
-        let parts = self.parts.lock().expect("not poisoned");
-        let mut entries = Vec::new();
-        let mut before = 0;
-        for (number, tag) in &listed {
-            if *number <= before {
-                return Err(Refusal::senseless("parts are listed in their order").called("InvalidPartOrder"));
+    /// What lies there is of no part any more.
+    fn give_up(&self, number: u32, lies: &Lies) {
+        match lies {
+            Lies::Whole(_) => {
+                self.state.lock().expect("not poisoned").placed.remove(&number);
             }
-            before = *number;
-            let part = parts.get(number).filter(|part| part.tag.trim_matches('"') == tag.trim_matches('"'));
-            let part = part.ok_or_else(|| {
-                Refusal::senseless(format!("part {number} is not what is listed")).called("InvalidPart")
-            })?;
-            entries.push(&part.entry);
+            Lies::Alone(entry) => self.sink.discard(entry),
         }
-        if entries.is_empty() {
-            return Err(Refusal::senseless("no part is listed").called("MalformedXML"));
-        }
-        let size = entries.iter().map(|entry| entry.size()).sum();
-        let mut whole = Upload::begin(access, &self.path, Some(size), Parents::Make)?;
-        let mut buffer = vec![0; COPIED as usize];
-        for entry in entries {
-            let part = self.sink.open(entry, true)?;
-            let mut at = 0;
-            while at < entry.size() {
-                let length = (entry.size() - at).min(COPIED) as usize;
-                part.read_at(at, &mut buffer[..length])?;
-                whole.write(&buffer[..length])?;
-                at += length as u64;
-            }
-        }
-        Ok(whole.finish(access, self.modified)?)
-    }
-}
-
-/// The numbers and tags that a document lists.
-fn listed(document: &str) -> Answer<Vec<(u32, String)>> {
-    let malformed = || Refusal::senseless("the list of parts cannot be read").called("MalformedXML");
-    let (mut reader, mut parts, mut element) = (Reader::from_str(document), Vec::new(), String::new());
-    let (mut number, mut tag) = (None, String::new());
-    loop {
-        match reader.read_event().map_err(|_| malformed())? {
-            Event::Start(start) => {
-                start.local_name().as_ref().clone_into(&mut element);
-                if element == "Part" {
-                    (number, tag) = (None, String::new());
-                }
-            }
-            Event::Text(text) => match &element[..] {
-                "PartNumber" => number = Some(text.trim().parse().map_err(|_| malformed())?),
-                "ETag" => tag.push_str(text.trim()),
-                _ => {}
-            },
-            Event::End(end) => {
-                element.clear();
-                if end.local_name().as_ref() == "Part" {
-                    parts.push((number.take().ok_or_else(malformed)?, std::mem::take(&mut tag)));
-                }
-            }
-            Event::Eof => return Ok(parts),
-            _ => {}
-        }
-        if parts.len() > MAX_PARTS as usize {
-            return Err(malformed());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_parts_are_read_with_quotes_in_any_form() {
-        let document = "<CompleteMultipartUpload xmlns=\"x\"><Part><PartNumber>1</PartNumber><ETag>&quot;a&quot;</ETag></Part>\
-             <Part><ETag>\"b\"</ETag><PartNumber> 2 </PartNumber></Part></CompleteMultipartUpload>";
-        let parts: Vec<_> = listed(document)
-            .expect("read")
-            .into_iter()
-            .map(|(n, tag)| (n, tag.trim_matches('"').to_owned()))
-            .collect();
-        assert_eq!(parts, [(1, "a".to_owned()), (2, "b".to_owned())]);
-        for bad in
-            ["<Part></Part>", "<Part><PartNumber>x</PartNumber></Part>", "<Part><PartNumber>1</Part>", "<"]
-        {
-            assert!(listed(bad).is_err(), "{bad}");
-        }
-        assert!(listed("").expect("read").is_empty());
     }
 }

@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 use tokio_stream::StreamExt;
 
-use crate::checksums::Checksums;
+use crate::checksums::{Checksums, Verified};
 use crate::chunked::{Decoder, Trailing};
 use crate::credentials::Shown;
 use crate::refusal::{Answer, Refusal};
@@ -22,8 +22,8 @@ const SILENCE: Duration = Duration::from_secs(60);
 /// Bytes that are gathered before they are written.
 const GATHERED: usize = 256 << 10;
 
-/// Most bytes of a document.
-const MAX_DOCUMENT: usize = 1 << 20;
+/// Most bytes of a document: ten thousand parts, each with its tag and a checksum.
+const MAX_DOCUMENT: usize = 4 << 20;
 
 /// What is known of a body before it comes.
 #[derive(Debug)]
@@ -39,6 +39,20 @@ impl Expected {
     /// What the request of `parts` says; without anything that vouches for the body it is refused unless `unverified` is
     /// allowed.
     pub fn read(parts: &Parts, shown: Shown, unverified: bool) -> Answer<Self> {
+        Self::with(parts, shown, unverified, Checksums::read)
+    }
+
+    /// The same for the document that completes an upload, whose parts were vouched for.
+    pub fn completing(parts: &Parts, shown: Shown) -> Answer<Self> {
+        Self::with(parts, shown, true, Checksums::of_document)
+    }
+
+    fn with(
+        parts: &Parts,
+        shown: Shown,
+        unverified: bool,
+        told: impl FnOnce(&HeaderMap, Option<&str>) -> Answer<Checksums>,
+    ) -> Answer<Self> {
         let headers = &parts.headers;
         if headers.contains_key(CONTENT_RANGE) {
             return Err(Refusal::new(StatusCode::BAD_REQUEST, "a file is put whole, and not in ranges"));
@@ -52,7 +66,7 @@ impl Expected {
         };
         let payload = signed.as_ref().map(|signed| signed.payload.clone());
         let streamed = payload.as_deref().and_then(|payload| payload.strip_prefix("STREAMING-"));
-        let checksums = Checksums::read(headers, payload.as_deref())?;
+        let checksums = told(headers, payload.as_deref())?;
         let mut is_vouched = checksums.are_told();
         let decoder = match streamed {
             Some("UNSIGNED-PAYLOAD-TRAILER") => Some(Decoder::new(None, Trailing::Lines)),
@@ -88,8 +102,8 @@ pub trait Taker: Send + 'static {
     fn take(&mut self, bytes: &[u8]) -> Answer<()>;
 }
 
-/// Gives `body` to `taker`, checks it, and answers with the taker and how many bytes there were.
-pub async fn receive<T: Taker>(body: Body, expected: Expected, taker: T) -> Answer<T> {
+/// Gives `body` to `taker`, checks it, and answers with the taker and the sums that hold.
+pub async fn receive<T: Taker>(body: Body, expected: Expected, taker: T) -> Answer<(T, Verified)> {
     let Expected { size, checksums, mut decoder } = expected;
     let mut stream = body.into_data_stream();
     let mut state = (checksums, taker, 0_u64);
@@ -134,18 +148,44 @@ pub async fn receive<T: Taker>(body: Body, expected: Expected, taker: T) -> Answ
             checksums.hear(&name, &value);
         }
     }
-    checksums.check()?;
-    Ok(taker)
+    Ok((taker, checksums.check()?))
 }
 
-/// The document that a body is.
-pub async fn document(body: Body) -> Answer<String> {
-    let read = timeout(SILENCE, axum::body::to_bytes(body, MAX_DOCUMENT)).await;
-    let bytes = read
-        .map_err(|_| broken())?
-        .map_err(|_| Refusal::senseless("the document is too long or broke off"))?;
-    String::from_utf8(bytes.into())
-        .map_err(|_| Refusal::senseless("the document is no text").called("MalformedXML"))
+/// A document that comes.
+#[derive(Default)]
+struct Document(Vec<u8>);
+
+impl Taker for Document {
+    fn take(&mut self, bytes: &[u8]) -> Answer<()> {
+        if self.0.len() + bytes.len() > MAX_DOCUMENT {
+            return Err(Refusal::senseless("the document is too long").called("MaxMessageLengthExceeded"));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+}
+
+/// The document that a body is, held to what was said of it.
+pub async fn document(body: Body, expected: Expected) -> Answer<String> {
+    let (Document(bytes), _) = receive(body, expected, Document::default()).await?;
+    String::from_utf8(bytes).map_err(|_| Refusal::senseless("the document is no text").called("MalformedXML"))
+}
+
+/// What takes a body in which nothing may be.
+struct Nothing(StatusCode);
+
+impl Taker for Nothing {
+    fn take(&mut self, bytes: &[u8]) -> Answer<()> {
+        match bytes {
+            [] => Ok(()),
+            _ => Err(Refusal::new(self.0, "this request has no body here: nothing of it would be kept")),
+        }
+    }
+}
+
+/// Refuses, with `status`, a body in which something is.
+pub async fn nothing(body: Body, parts: &Parts, shown: Shown, status: StatusCode) -> Answer<()> {
+    receive(body, Expected::read(parts, shown, true)?, Nothing(status)).await.map(drop)
 }
 
 fn broken() -> Refusal {

@@ -1,6 +1,8 @@
 //! What S3's clients ask: a bucket is a directory right beneath the root, a key a path beneath that.
 
 mod list;
+mod removal;
+
 mod put;
 
 pub use put::change;
@@ -11,6 +13,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tidegate_transfer::endpoint::access::{Access, Right};
+use tidegate_transfer::text::show;
 
 use crate::content;
 use crate::names::value;
@@ -25,30 +28,50 @@ const NAMESPACE: &str = "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"";
 /// Buckets that are listed.
 const MAX_BUCKETS: usize = 10_000;
 
-/// Parameters that ask for something else than an object or a list, which is not kept here.
-const UNKNOWN: [&str; 12] = [
-    "acl",
-    "cors",
-    "encryption",
-    "legal-hold",
-    "lifecycle",
-    "notification",
-    "policy",
-    "replication",
-    "retention",
-    "tagging",
-    "torrent",
-    "website",
+/// What a request that reads may ask for. Anything else is of something that is not kept here, and must not be answered as if
+/// it were of the object, or of the list.
+const PARAMETERS: [&str; 16] = [
+    "continuation-token",
+    "delimiter",
+    "encoding-type",
+    "fetch-owner",
+    "list-type",
+    "location",
+    "marker",
+    "max-keys",
+    "partNumber",
+    "prefix",
+    "start-after",
+    "uploads",
+    "versionId",
+    "versioning",
+    "versions",
+    "x-id",
 ];
+
+/// Refuses a request with other parameters than those that are `known`, those of signatures, and headers that clients sign as
+/// such and that change nothing here.
+fn is_known(query: &[(String, String)], known: &[&str]) -> Answer<()> {
+    let passes = |name: &str| {
+        let small = name.to_ascii_lowercase();
+        let of_amazon = small.starts_with("x-amz-") && !small.starts_with("x-amz-copy-source");
+        known.contains(&name) || of_amazon || name.starts_with("response-")
+    };
+    let unknown = query.iter().find(|(name, _)| !passes(name));
+    let refuse = |why: String| Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, why));
+    match (unknown, value(query, "versionId")) {
+        (Some((name, _)), _) => refuse(format!("no {} is kept here", show(name.as_bytes()))),
+        (None, Some(version)) if version != "null" => refuse("no versions are kept here".to_owned()),
+        _ => Ok(()),
+    }
+}
 
 /// A request that reads, of who may do what `access` says.
 pub fn answer(access: &Access, parts: &Parts, path: &[u8], query: &[(String, String)]) -> Answer {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "S3 has no such request"));
     }
-    if let Some(unknown) = UNKNOWN.iter().find(|name| value(query, name).is_some()) {
-        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, format!("no {unknown} is kept here")));
-    }
+    is_known(query, &PARAMETERS)?;
     let (bucket, key) = split(path);
     match (&parts.method, bucket, key) {
         (_, b"", _) => buckets(access),
@@ -61,6 +84,10 @@ pub fn answer(access: &Access, parts: &Parts, path: &[u8], query: &[(String, Str
             of_bucket(access, bucket, query, here)
         }
         (method, _, key) => match tree::open(access, path)? {
+            Found::File(_) if value(query, "partNumber").is_some_and(|part| part != "1") => {
+                let why = "an object is one part here, whatever it was put in";
+                Err(Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, why).called("InvalidPartNumber"))
+            }
             Found::File(file) if !key.ends_with(b"/") => {
                 let name = tidegate_transfer::path::split(key).1;
                 let mut response = content::answer(method, &parts.headers, &file, name)?;

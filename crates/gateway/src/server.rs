@@ -14,6 +14,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tidegate_http::listener::{Listener, Peer, TlsFiles, is_open};
 use tidegate_transfer::endpoint::Endpoint;
+use tidegate_transfer::endpoint::access::Right;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 
@@ -25,6 +26,7 @@ use crate::limit::Limit;
 use crate::multipart::Uploads;
 use crate::plain::{self, Reading};
 use crate::put::put;
+use crate::receive::{Expected, document, nothing};
 use crate::refusal::Answer;
 use crate::served::{Asked, Served};
 use crate::upload::Parents;
@@ -145,6 +147,7 @@ async fn answer(
         Err(refusal) => return (who, Err(refusal)),
     };
     let answered = match asked.parts.method.as_str() {
+        "PROPFIND" if !matches!(asker.by, Shown::Signature(_)) => properties(asked, asker, body).await,
         "GET" | "HEAD" if asks_hash(&asked, &asker) => plain::hash(asker.access, asked, &served.hashes).await,
         "GET" | "HEAD" | "OPTIONS" | "PROPFIND" => {
             let served = Arc::clone(served);
@@ -172,9 +175,14 @@ fn read(served: &Served, asked: &Asked, asker: &Asker) -> Answer {
             let (method, headers, hashes) = (&parts.method, &parts.headers, &served.hashes);
             plain::answer(access, &Reading { method, path, after: &after, query, headers, hashes, link })
         }
-        "PROPFIND" => dav::properties(access, path, &parts.headers),
         _ => Ok(allowed(StatusCode::NO_CONTENT)),
     }
+}
+
+async fn properties(asked: Asked, Asker { access, by }: Asker, body: Body) -> Answer {
+    let text = document(body, Expected::read(&asked.parts, by, true)?).await?;
+    dav::check_request(&text)?;
+    blocking(move || dav::properties(&access, &asked.path, &asked.parts.headers)).await
 }
 
 async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
@@ -194,7 +202,11 @@ async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) ->
             }
             Ok(response)
         }
-        "MKCOL" => blocking(move || make_directory(&access, &path)).await,
+        "MKCOL" => {
+            access.check(&path, Right::Write)?;
+            nothing(body, parts, asker.by, StatusCode::UNSUPPORTED_MEDIA_TYPE).await?;
+            blocking(move || make_directory(&access, &path)).await
+        }
         "DELETE" => blocking(move || remove(&access, &path, Removed::Any)).await,
         "MOVE" => {
             let (to, overwrite) = dav::destination(&parts.headers)?;
@@ -222,3 +234,6 @@ fn harden(response: &mut Response) {
     headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("sandbox; default-src 'none'"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
+
+#[cfg(test)]
+mod tests;

@@ -201,10 +201,7 @@ impl Claimed {
     /// The signature, if it was made with `secret`.
     pub fn check(self, secret: &str) -> Answer<Signed> {
         let Self { scope, signature, canonical, payload, .. } = self;
-        let mut key = format!("AWS4{secret}").into_bytes();
-        for part in [&scope.day[..], &scope.region, &scope.service, "aws4_request"] {
-            key = mac(&key, part.as_bytes()).finalize().into_bytes().to_vec();
-        }
+        let key = scope.key(secret);
         let wanted = scope.to_sign(ALGORITHM, &hash(canonical.as_bytes()));
         if !is_mac(&key, &wanted, &signature) {
             let why = "the signature does not match: check the key pair, and that nothing on the way changes paths or headers";
@@ -215,6 +212,14 @@ impl Claimed {
 }
 
 impl Scope {
+    fn key(&self, secret: &str) -> Vec<u8> {
+        let mut key = format!("AWS4{secret}").into_bytes();
+        for part in [&self.day[..], &self.region, &self.service, "aws4_request"] {
+            key = mac(&key, part.as_bytes()).finalize().into_bytes().to_vec();
+        }
+        key
+    }
+
     fn to_sign(&self, algorithm: &str, rest: &str) -> String {
         let Self { time, day, region, service } = self;
         format!("{algorithm}\n{time}\n{day}/{region}/{service}/aws4_request\n{rest}")
@@ -255,6 +260,40 @@ fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
 fn is_mac(key: &[u8], text: &str, signature: &str) -> bool {
     let Ok(signature) = HEXLOWER.decode(signature.as_bytes()) else { return false };
     mac(key, text.as_bytes()).verify_slice(&signature).is_ok()
+}
+
+/// The headers that sign a request with `headers`, all of which are covered.
+#[cfg(test)]
+pub fn sign(
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    (id, secret): (&str, &str),
+    now: SystemTime,
+) -> Vec<(String, String)> {
+    let now = jiff::Timestamp::try_from(now).expect("a time").strftime("%Y%m%dT%H%M%SZ").to_string();
+    let day = now[..8].to_owned();
+    let mut headers: Vec<(&str, &str)> = [headers, &[("x-amz-date", &now)]].concat();
+    headers.sort_unstable();
+    let mut request = axum::http::Request::builder().method(method).uri(target);
+    for (name, value) in &headers {
+        request = request.header(*name, *value);
+    }
+    let parts = request.body(()).expect("a request").into_parts().0;
+    let query = crate::names::query(parts.uri.query().unwrap_or_default());
+    let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
+    let signed = names.join(";");
+    let payload = text(&parts.headers, PAYLOAD).expect("said");
+    let canonical = canonical(&parts, &query, &signed, payload).expect("readable");
+    let scope = Scope { time: now.clone(), day, region: "auto".to_owned(), service: "s3".to_owned() };
+    let signature = HEXLOWER.encode(
+        &mac(&scope.key(secret), scope.to_sign(ALGORITHM, &hash(canonical.as_bytes())).as_bytes())
+            .finalize()
+            .into_bytes(),
+    );
+    let credential = format!("{id}/{}/auto/s3/aws4_request", scope.day);
+    let value = format!("{ALGORITHM} Credential={credential},SignedHeaders={signed},Signature={signature}");
+    vec![("x-amz-date".to_owned(), now), ("authorization".to_owned(), value)]
 }
 
 #[cfg(test)]

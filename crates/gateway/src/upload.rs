@@ -7,6 +7,7 @@ use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::spec::TransferId;
 use tidegate_transfer::store::file_sink::FileSink;
+use tidegate_transfer::store::named::Reached;
 use tidegate_transfer::store::{Sink, SinkFile};
 use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::transfer::route::random_run;
@@ -26,6 +27,37 @@ pub enum Parents {
     Need,
 }
 
+/// Where a file is put.
+pub struct Place {
+    /// The directory that is open.
+    pub reached: Reached,
+    /// The path beneath that, as far as there is no link in it.
+    pub rest: RelPath,
+    /// The mode that the file gets.
+    pub mode: u32,
+    /// Whether something bears the name.
+    pub replaces: bool,
+    /// Whether there is a directory that it lies in.
+    pub has_parent: bool,
+}
+
+impl Place {
+    /// Finds out where `path` is, if the token may write there.
+    pub fn find(access: &Access, path: &[u8]) -> Result<Self> {
+        let reached = access.reach(path, Right::Write)?;
+        let rest = RelPath::new(reached.rest.clone())?;
+        let (parent, name) = rest.split();
+        let directory = reached.base.dir(parent);
+        let there = directory.as_ref().map_err(|error| *error).and_then(|directory| directory.stat(name));
+        if reached.base.dir(rest.as_bytes()).is_ok() {
+            return Err(Error::new(ErrorKind::Changed, "a directory bears that name"));
+        }
+        let mode = there.as_ref().map_or(MODE, |stat| stat.st_mode & 0o777);
+        let (replaces, has_parent) = (there.is_ok(), directory.is_ok());
+        Ok(Self { reached, rest, mode, replaces, has_parent })
+    }
+}
+
 /// A file on its way.
 pub struct Upload {
     sink: FileSink,
@@ -40,26 +72,18 @@ pub struct Upload {
 impl Upload {
     /// Begins to put a file of `size` bytes, if that is known, at `path`.
     pub fn begin(access: &Access, path: &[u8], size: Option<u64>, parents: Parents) -> Result<Self> {
-        let mut reached = access.reach(path, Right::Write)?;
-        let place = RelPath::new(reached.rest.clone())?;
-        let (parent, name) = place.split();
-        let there = reached.base.dir(parent).and_then(|parent| parent.stat(name));
-        let mode = match (&there, reached.base.dir(place.as_bytes())) {
-            (_, Ok(_)) => return Err(Error::new(ErrorKind::Changed, "a directory bears that name")),
-            (Ok(stat), _) => stat.st_mode & 0o777,
-            (Err(_), _) => MODE,
-        };
-        if parents == Parents::Need && reached.base.dir(parent).is_err() {
+        let Place { reached, rest, mode, replaces, has_parent } = Place::find(access, path)?;
+        if parents == Parents::Need && !has_parent {
             return Err(Error::new(
                 ErrorKind::Changed,
                 "there is no such directory to put it into: make it first",
             ));
         }
-        reached.rest = place.as_bytes().to_vec();
         let id: TransferId = random_run();
-        let sink = FileSink::new((&reached.base, &reached.rest), true, &id, Purpose::Copy, &[])?;
+        let sink = FileSink::new((&reached.base, rest.as_bytes()), true, &id, Purpose::Copy, &[])?;
         let kind = Kind::File { size: size.unwrap_or(0), fingerprint: id };
-        let entry = Entry { path: RelPath::new(name)?, kind, mode, mtime: Timestamp::default() };
+        let path_there = RelPath::new(rest.split().1)?;
+        let entry = Entry { path: path_there, kind, mode, mtime: Timestamp::default() };
         let part = match sink.open(&entry, false) {
             Ok(part) => Some(part),
             Err(error) => {
@@ -67,7 +91,7 @@ impl Upload {
                 return Err(error);
             }
         };
-        Ok(Self { sink, part, entry, path: path.to_vec(), written: 0, replaces: there.is_ok() })
+        Ok(Self { sink, part, entry, path: path.to_vec(), written: 0, replaces })
     }
 
     /// Writes the next bytes.
@@ -83,18 +107,25 @@ impl Upload {
     pub fn finish(mut self, access: &Access, modified: Timestamp) -> Result<Option<Validators>> {
         self.entry.mtime = modified;
         if let Some(part) = self.part.take() {
-            part.seal(&self.entry)?;
-            part.sync()?;
+            Self::settle(&self.sink, &*part, &self.entry)?;
         }
-        self.sink.publish(&self.entry)?;
-        if let Some((_, error)) = self.sink.sync_names().into_iter().next() {
-            return Err(error);
-        }
-        Ok(match tree::open(access, &self.path) {
+        Ok(Self::version(access, &self.path))
+    }
+
+    /// Makes the unfinished file of `entry` durable and gives it its name.
+    pub fn settle(sink: &FileSink, part: &dyn SinkFile, entry: &Entry) -> Result<()> {
+        part.seal(entry)?;
+        part.sync()?;
+        sink.publish(entry)?;
+        sink.sync_names().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    }
+
+    /// Which version is at `path` now; who may only write learns nothing of it.
+    pub fn version(access: &Access, path: &[u8]) -> Option<Validators> {
+        match tree::open(access, path) {
             Ok(Found::File(file)) => Some(file.version),
-            // Who may only write learns nothing of it.
             _ => None,
-        })
+        }
     }
 }
 

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use quick_xml::escape::unescape;
-use tidegate_transfer::endpoint::access::{Access, Right, url_path};
+use tidegate_transfer::endpoint::access::{Access, Right};
 
-use super::{document as answered, split};
+use super::removal::{remove_all, removed};
+use super::{document as answered, is_known, split};
 use crate::blocking::blocking;
 use crate::change::{Removed, make_directory, remove};
 use crate::credentials::Asker;
-use crate::multipart::Receiving;
+use crate::document::{self, malformed};
+use crate::multipart::{Completion, Receiving};
 use crate::names::{self, value};
 use crate::put::put;
-use crate::receive::{Expected, document, modified, receive};
+use crate::receive::{Expected, document, modified, nothing, receive};
 use crate::refusal::{Answer, Refusal};
 use crate::served::{Asked, Served};
 use crate::tree::{self, Found};
@@ -26,62 +27,43 @@ use crate::xml::Xml;
 /// The header that says what is copied.
 const SOURCE: &str = "x-amz-copy-source";
 
-/// Most objects that one request removes.
-const MAX_REMOVED: usize = 1000;
+/// What a request may ask for besides: the name of the operation, which some clients add, and what S3 calls the version of what
+/// has none. Anything else is of something that is not kept here, and must neither write the object nor remove it.
+const PARAMETERS: [&str; 6] = ["uploadId", "partNumber", "uploads", "delete", "x-id", "versionId"];
 
 /// Does what `asked` wants, who is known to be `asker`.
 pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
     let Asked { parts, path, query } = &asked;
-    let query = |name: &str| value(query, name);
+    is_known(query, &PARAMETERS)?;
     let (bucket, key) = split(path);
     if bucket.is_empty() {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "buckets are listed, and no more"));
     }
-    match (&parts.method, query("uploadId")) {
-        (&Method::PUT, _) if key.is_empty() => {
-            let (access, bucket) = (asker.access, bucket.to_vec());
-            // One that is there is as good as made.
-            let made = blocking(move || match make_directory(&access, &bucket) {
-                Err(refusal) if refusal.status == StatusCode::METHOD_NOT_ALLOWED => {
-                    Ok(StatusCode::OK.into_response())
-                }
-                made => made.map(|_| StatusCode::OK.into_response()),
-            });
-            made.await
-        }
-        (&Method::PUT, Some(_)) if parts.headers.contains_key(SOURCE) => {
+    let has = |name: &str| value(query, name).is_some();
+    let unknown = || Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "S3 has no such request"));
+    let copies = parts.headers.contains_key(SOURCE);
+    match (&parts.method, value(query, "uploadId"), has("uploads"), has("delete")) {
+        (&Method::PUT, None, false, false) if key.is_empty() => make_bucket(asked, asker, body).await,
+        (&Method::PUT, Some(_), false, false) if copies => {
             Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "parts are put, and not copied"))
         }
-        (&Method::PUT, Some(id)) => {
-            let upload = served.uploads.find(&asker.access, path, id)?;
-            let number = query("partNumber").unwrap_or_default().to_owned();
-            let expected = Expected::read(parts, asker.by, served.unverified)?;
-            let part = blocking(move || Receiving::begin(upload, &number)).await?;
-            let part = receive(body, expected, part).await?;
-            let tag = blocking(move || Ok(part.finish())).await?;
-            let mut response = StatusCode::OK.into_response();
-            response
-                .headers_mut()
-                .extend(HeaderValue::from_str(&tag).ok().map(|tag| (axum::http::header::ETAG, tag)));
-            Ok(response)
-        }
-        (&Method::PUT, None) if parts.headers.contains_key(SOURCE) => {
-            let (access, to, headers) = (asker.access, path.clone(), parts.headers.clone());
+        (&Method::PUT, Some(id), false, false) => put_part(served, &asked, asker, (id, body)).await,
+        (&Method::PUT, None, ..) if has("partNumber") => unknown(),
+        (&Method::PUT, None, false, false) if copies => {
+            let Asker { access, by } = asker;
+            access.check(path, Right::Write)?;
+            nothing(body, parts, by, StatusCode::BAD_REQUEST).await?;
+            let (to, headers) = (path.clone(), parts.headers.clone());
             blocking(move || copy(&access, &to, &headers)).await
         }
         // How some clients have directories.
-        (&Method::PUT, None) if key.ends_with(b"/") => {
-            let (access, path) = (asker.access, path.clone());
-            blocking(move || {
-                access.check(&path, Right::Write)?;
-                match make_directory(&access, &path) {
-                    Err(refusal) if refusal.status != StatusCode::METHOD_NOT_ALLOWED => Err(refusal),
-                    _ => Ok(StatusCode::OK.into_response()),
-                }
-            })
-            .await
+        (&Method::PUT, None, false, false) if key.ends_with(b"/") => {
+            let (path, Asker { access, by }) = (path.clone(), asker);
+            access.check(&path, Right::Write)?;
+            nothing(body, parts, by, StatusCode::BAD_REQUEST).await?;
+            blocking(move || directory(&access, &path)).await
         }
-        (&Method::PUT, None) => {
+        (&Method::PUT, None, false, false) => {
             let (_, version) = put(served, &asked, asker, body, Parents::Make).await?;
             let mut response = StatusCode::OK.into_response();
             if let Some(version) = version {
@@ -89,29 +71,22 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
             }
             Ok(response)
         }
-        (&Method::POST, None) if query("uploads").is_some() => {
+        (&Method::POST, None, true, false) => {
             let (served, to, modified) = (Arc::clone(served), path.clone(), modified(&parts.headers, true));
-            let id = blocking(move || served.uploads.begin(&asker.access, &to, modified)).await?;
+            let Asker { access, by } = asker;
+            access.check(path, Right::Write)?;
+            nothing(body, parts, by, StatusCode::BAD_REQUEST).await?;
+            let id = blocking(move || served.uploads.begin(&access, &to, modified)).await?;
             Ok(named("InitiateMultipartUploadResult", path, |xml| xml.element("UploadId", &id)))
         }
-        (&Method::POST, None) if query("delete").is_some() && key.is_empty() => {
-            let (access, bucket, text) = (asker.access, bucket.to_vec(), document(body).await?);
+        (&Method::POST, None, false, true) if key.is_empty() => {
+            let Asker { access, by } = asker;
+            let text = document(body, Expected::read(parts, by, served.unverified)?).await?;
+            let bucket = bucket.to_vec();
             blocking(move || remove_all(&access, &bucket, &text)).await
         }
-        (&Method::POST, Some(id)) => {
-            let upload = served.uploads.find(&asker.access, path, id)?;
-            let (access, text) = (asker.access, document(body).await?);
-            let (served, id) = (Arc::clone(served), id.to_owned());
-            let version = blocking(move || {
-                let version = upload.complete(&access, &text)?;
-                served.uploads.end(&id);
-                Ok(version)
-            });
-            let version = version.await?;
-            let tag = version.map_or_else(|| "\"\"".to_owned(), |version| version.tag);
-            Ok(named("CompleteMultipartUploadResult", path, |xml| xml.element("ETag", &tag)))
-        }
-        (&Method::DELETE, Some(id)) => {
+        (&Method::POST, Some(id), false, false) => complete(served, &asked, asker, (id, body)).await,
+        (&Method::DELETE, Some(id), false, false) => {
             served.uploads.find(&asker.access, path, id)?;
             let (served, id) = (Arc::clone(served), id.to_owned());
             blocking(move || {
@@ -120,12 +95,88 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
             })
             .await
         }
-        (&Method::DELETE, None) => {
-            let (access, path) = (asker.access, path.clone());
-            blocking(move || removed(&access, &path)).await
+        (&Method::DELETE, None, false, false) => {
+            let (access, path, is_bucket) = (asker.access, path.clone(), key.is_empty());
+            blocking(move || match is_bucket {
+                true => remove_bucket(&access, &path),
+                false => removed(&access, &path),
+            })
+            .await
         }
-        _ => Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "S3 has no such request")),
+        _ => unknown(),
     }
+}
+
+/// A bucket is a directory; where it is to lie does not matter here.
+async fn make_bucket(asked: Asked, asker: Asker, body: Body) -> Answer {
+    let (Asked { parts, path, .. }, Asker { access, by }) = (asked, asker);
+    access.check(&path, Right::Write)?;
+    let text = document(body, Expected::read(&parts, by, true)?).await?;
+    if !text.trim().is_empty() {
+        document::read(&text, |names, _| match &names[0][..] {
+            "CreateBucketConfiguration" => Ok(()),
+            _ => Err(malformed()),
+        })?;
+    }
+    blocking(move || directory(&access, &path)).await
+}
+
+/// Has a directory be at `path`: one that is there is as good as made.
+fn directory(access: &Access, path: &[u8]) -> Answer {
+    access.check(path, Right::Write)?;
+    match make_directory(access, path) {
+        Err(refusal) if refusal.status != StatusCode::METHOD_NOT_ALLOWED => Err(refusal),
+        Err(_)
+            if access.reach(path, Right::Write).is_ok_and(|there| there.base.dir(&there.rest).is_err()) =>
+        {
+            Err(Refusal::new(StatusCode::CONFLICT, "a file bears that name"))
+        }
+        _ => Ok(StatusCode::OK.into_response()),
+    }
+}
+
+fn remove_bucket(access: &Access, path: &[u8]) -> Answer {
+    remove(access, path, Removed::Any).map_err(|refusal| match refusal.status {
+        StatusCode::CONFLICT => refusal.called("BucketNotEmpty"),
+        StatusCode::NOT_FOUND => refusal.called("NoSuchBucket"),
+        _ => refusal,
+    })
+}
+
+async fn put_part(
+    served: &Arc<Served>,
+    Asked { parts, path, query }: &Asked,
+    asker: Asker,
+    (id, body): (&str, Body),
+) -> Answer {
+    let upload = served.uploads.find(&asker.access, path, id)?;
+    let number = value(query, "partNumber").unwrap_or_default().to_owned();
+    let expected = Expected::read(parts, asker.by, served.unverified)?;
+    let size = expected.size;
+    let part = blocking(move || Receiving::begin(upload, &number, size)).await?;
+    let (part, sums) = receive(body, expected, part).await?;
+    let tag = blocking(move || part.finish(sums)).await?;
+    let mut response = StatusCode::OK.into_response();
+    response
+        .headers_mut()
+        .extend(HeaderValue::from_str(&tag).ok().map(|tag| (axum::http::header::ETAG, tag)));
+    Ok(response)
+}
+
+async fn complete(served: &Arc<Served>, asked: &Asked, asker: Asker, (id, body): (&str, Body)) -> Answer {
+    let Asked { parts, path, .. } = asked;
+    let upload = served.uploads.find(&asker.access, path, id)?;
+    let Asker { access, by } = asker;
+    let text = document(body, Expected::completing(parts, by)?).await?;
+    let completion = Completion::read(&text, &parts.headers)?;
+    let (served, id) = (Arc::clone(served), id.to_owned());
+    let version = blocking(move || {
+        let version = upload.complete(&access, completion)?;
+        served.uploads.end(&id);
+        Ok(version)
+    });
+    let tag = version.await?.map_or_else(|| "\"\"".to_owned(), |version| version.tag);
+    Ok(named("CompleteMultipartUploadResult", path, |xml| xml.element("ETag", &tag)))
 }
 
 /// Copies an object that is here to `to`.
@@ -156,16 +207,6 @@ fn copy(access: &Access, to: &[u8], headers: &HeaderMap) -> Answer {
     }))
 }
 
-/// Removes an object. What is not there was removed, as S3 sees it, and so was the name of a directory that holds others.
-fn removed(access: &Access, path: &[u8]) -> Answer {
-    match remove(access, path, Removed::AsNamed) {
-        Err(refusal) if matches!(refusal.status, StatusCode::NOT_FOUND | StatusCode::CONFLICT) => {
-            Ok(StatusCode::NO_CONTENT.into_response())
-        }
-        ended => ended,
-    }
-}
-
 /// A document that names the object at `path`.
 fn named(name: &str, path: &[u8], more: impl FnOnce(&mut Xml)) -> Response {
     let (bucket, key) = split(path);
@@ -174,34 +215,4 @@ fn named(name: &str, path: &[u8], more: impl FnOnce(&mut Xml)) -> Response {
         xml.element("Key", &String::from_utf8_lossy(key));
         more(xml);
     })
-}
-
-/// Removes the objects that `document` lists.
-fn remove_all(access: &Access, bucket: &[u8], document: &str) -> Answer {
-    let keys: Vec<&str> =
-        document.split("<Key>").skip(1).filter_map(|rest| Some(rest.split_once("</Key>")?.0)).collect();
-    if keys.is_empty() || keys.len() > MAX_REMOVED {
-        return Err(Refusal::senseless("one to a thousand keys are removed at once").called("MalformedXML"));
-    }
-    let ended: Vec<(String, Answer)> = keys
-        .into_iter()
-        .map(|key| {
-            let key = unescape(key).map_or_else(|_| key.to_owned(), |key| key.into_owned());
-            let path = [bucket, b"/", key.as_bytes()].concat();
-            let path = names::path(&url_path(&path));
-            (key, path.and_then(|path| removed(access, &path)))
-        })
-        .collect();
-    Ok(answered("DeleteResult", |xml| {
-        for (key, ended) in &ended {
-            match ended {
-                Ok(_) => xml.within("Deleted", |xml| xml.element("Key", key)),
-                Err(refusal) => xml.within("Error", |xml| {
-                    xml.element("Key", key);
-                    xml.element("Code", refusal.code);
-                    xml.element("Message", &refusal.message);
-                }),
-            }
-        }
-    }))
 }
