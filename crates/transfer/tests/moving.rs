@@ -85,6 +85,34 @@ fn what_is_no_copy_stays() {
 }
 
 #[test]
+fn a_file_with_several_names_is_moved_in_one_run() {
+    let f = Fixture::new();
+    let source = f.source(&[("a", 300_000), ("z", 10)]);
+    let kept = f.dir("kept");
+    fs::create_dir(source.join("d")).expect("made");
+    for number in 0..40 {
+        fs::hard_link(source.join("a"), source.join(format!("b{number}"))).expect("linked");
+        fs::hard_link(source.join("z"), source.join(format!("d/{number}"))).expect("linked");
+    }
+    // One name is elsewhere, and stays.
+    fs::hard_link(source.join("z"), kept.join("z")).expect("linked");
+    let moved = run(&f, &f.local(std::slice::from_ref(&source)), &f.to_endpoint("in/"));
+    assert_eq!(moved, Ok(Vec::new()));
+    assert_eq!((there(&source), there(&source.join("d"))), (vec!["d".to_owned()], vec![]));
+    assert_eq!(there(&kept), ["z"]);
+    for (name, like) in [("a", 1), ("b39", 1), ("z", 2), ("d/0", 2), ("d/39", 2)] {
+        let copy = fs::read(f.root.join("in/source").join(name)).expect("read");
+        assert!(copy == common::content(copy.len() as u64, like), "{name}");
+    }
+    // And from an endpoint, whose ticket allows it.
+    let owner = f.endpoint.address(&Claims::OWNER).expect("an address");
+    fs::hard_link(f.root.join("in/source/z"), f.root.join("in/source/z2")).expect("linked");
+    let to = To::Local(kept.as_os_str().as_bytes().to_vec());
+    assert_eq!(run(&f, &From::Endpoint(owner, vec![b"in/source".to_vec()]), &to), Ok(Vec::new()));
+    assert_eq!(there(&f.root.join("in/source")), ["d"]);
+}
+
+#[test]
 fn nothing_is_moved_onto_or_into_itself_or_by_a_link() {
     let f = Fixture::new();
     write(&f.root.join("d/one"), 10, 1);

@@ -18,18 +18,19 @@ use crate::selection::Selection;
 use crate::spec::SourceRoot;
 use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
-use crate::sys::fs::{AtFlags, Mode, OFlags, fstat, unlinkat};
-use crate::sys::identity::fingerprint;
+use crate::sys::fs::{Mode, OFlags};
 use crate::terms::Links;
 
 mod names;
 mod reader;
 mod tree;
+mod unlinked;
 mod walk;
 
 use names::Names;
 use reader::{FileReader, changed};
 use tree::Tree;
+use unlinked::Unlinked;
 use walk::Walk;
 
 pub(crate) use walk::{MAX_DEPTH, rule_file};
@@ -49,6 +50,7 @@ pub struct FileSource {
     mirrored: bool,
     /// Whether files are removed once they have arrived.
     moved: bool,
+    unlinked: Arc<Unlinked>,
     /// How many entries were listed.
     listed: AtomicU64,
     _descriptors: Option<Held>,
@@ -100,9 +102,21 @@ impl FileSource {
         }
         let mut contents: Vec<usize> = contents.into_values().collect();
         contents.sort_unstable();
-        let (selection, filter, listed) = Default::default();
+        let (selection, filter, listed, unlinked) = Default::default();
         let (mirrored, moved, _descriptors) = (false, false, descriptors);
-        Ok(Self { roots, links, names, contents, selection, filter, mirrored, moved, listed, _descriptors })
+        Ok(Self {
+            roots,
+            links,
+            names,
+            contents,
+            selection,
+            filter,
+            mirrored,
+            moved,
+            unlinked,
+            listed,
+            _descriptors,
+        })
     }
 
     /// Offers no more than `selection` of it.
@@ -227,12 +241,13 @@ impl Source for FileSource {
         };
         let (parent, name) = split(self.inner(file));
         let directory = self.roots[usize::from(file.root)].base.dir(parent).map_err(failed)?;
-        let stat = directory.stat(name).map_err(failed)?;
-        if fingerprint(&stat) != listed {
-            let why = "it has changed since, or is reached by a link";
-            return Err(Error::new(ErrorKind::Changed, why));
+        match self.unlinked.remove(&directory, name, &listed).map_err(failed)? {
+            true => Ok(()),
+            false => {
+                let why = "it has changed since, or is reached by a link";
+                Err(Error::new(ErrorKind::Changed, why))
+            }
         }
-        unlinkat(&directory, name, AtFlags::empty()).map_err(failed)
     }
 
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>> {
@@ -241,9 +256,8 @@ impl Source for FileSource {
         };
         let path = file.entry.path.as_bytes().to_vec();
         let fd = self.open_file(file)?;
-        let stat = fstat(&fd).map_err(|error| Error::io("read", &path, error))?;
-        let reader = FileReader::new(fd, path, &stat, (size, fingerprint), range.start)?;
-        Ok(Box::new(reader))
+        let unlinked = Arc::clone(&self.unlinked);
+        Ok(Box::new(FileReader::new(fd, path, (size, fingerprint, unlinked), range.start)?))
     }
 }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use super::unlinked::Unlinked;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::Fingerprint;
 use crate::store::{BlockContent, RangeReader};
-use crate::sys::fs::{self, SeekFrom, Stat, fstat, seek};
-use crate::sys::identity::fingerprint;
+use crate::sys::fs::{self, SeekFrom, fstat, seek};
 use crate::text::show;
 
 /// An open file, known to be one version.
@@ -18,31 +18,34 @@ pub(super) struct FileReader {
     fd: Arc<OwnedFd>,
     path: Vec<u8>,
     fingerprint: Fingerprint,
+    unlinked: Arc<Unlinked>,
     sparse: bool,
     hole: Range<u64>,
     data_end: u64,
 }
 
 impl FileReader {
-    /// Reads `fd`, whose state is `stat`, from `start` on, as long as it is the listed version.
+    /// Reads `fd` from `start` on, as long as it is the listed version.
     pub(super) fn new(
         fd: OwnedFd,
         path: Vec<u8>,
-        stat: &Stat,
-        (size, fingerprint): (u64, Fingerprint),
+        (size, fingerprint, unlinked): (u64, Fingerprint, Arc<Unlinked>),
         start: u64,
     ) -> Result<Self> {
+        let stat = fstat(&fd).map_err(|error| Error::io("read", &path, error))?;
         let sparse = (stat.st_blocks as u64) * 512 < size;
-        let reader = Self { fd: Arc::new(fd), path, fingerprint, sparse, hole: 0..0, data_end: start };
-        reader.check(stat)?;
+        let (fd, hole) = (Arc::new(fd), 0..0);
+        let reader = Self { fd, path, fingerprint, unlinked, sparse, hole, data_end: start };
+        reader.check()?;
         Ok(reader)
     }
 
-    fn check(&self, stat: &Stat) -> Result<()> {
-        if fingerprint(stat) == self.fingerprint {
-            return Ok(());
+    fn check(&self) -> Result<()> {
+        let is_version = self.unlinked.is_version(|| fstat(&self.fd), &self.fingerprint);
+        match is_version.map_err(|error| Error::io("read", &self.path, error))? {
+            true => Ok(()),
+            false => Err(changed(&self.path, "it was written to while it was being sent")),
         }
-        Err(changed(&self.path, "it was written to while it was being sent"))
     }
 
     /// Whether all of `range` is a hole.
@@ -86,7 +89,7 @@ impl RangeReader for FileReader {
             BlockContent::Data
         };
         // After the read: what was read belongs to the version that was listed.
-        self.check(&fstat(&self.fd).map_err(|error| Error::io("read", &self.path, error))?)?;
+        self.check()?;
         Ok(piece)
     }
 }
