@@ -17,6 +17,7 @@ use tidegate_transfer::endpoint::access::Access;
 use tidegate_transfer::manifest::{Entry, Kind, MAX_SIZE, Timestamp};
 use tidegate_transfer::path::{RelPath, join};
 use tidegate_transfer::spec::TransferId;
+use tidegate_transfer::store::apart::Apart;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::store::{Sink, SinkFile};
 use tidegate_transfer::terms::Purpose;
@@ -108,7 +109,7 @@ impl Uploads {
         // The part files lie beside the object, on its file system.
         let (parent, name) = rest.split();
         let directory = [parent, b"/"].concat();
-        let sink = FileSink::new((&reached.base, &directory), false, &id, Purpose::Copy, &[])?;
+        let sink = FileSink::new((&reached.base, &directory), false, &id, Purpose::Copy, Apart::default())?;
         let kind = Kind::File { size: 0, fingerprint: id };
         let whole = Entry { path: RelPath::new(name)?, kind, mode, mtime: modified };
         let content = match sink.open(&whole, false) {

@@ -6,6 +6,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::spec::TransferId;
+use tidegate_transfer::store::apart::Apart;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::store::named::Reached;
 use tidegate_transfer::store::{Sink, SinkFile};
@@ -80,7 +81,8 @@ impl Upload {
             ));
         }
         let id: TransferId = random_run();
-        let sink = FileSink::new((&reached.base, rest.as_bytes()), true, &id, Purpose::Copy, &[])?;
+        let sink =
+            FileSink::new((&reached.base, rest.as_bytes()), true, &id, Purpose::Copy, Apart::default())?;
         let kind = Kind::File { size: size.unwrap_or(0), fingerprint: id };
         let path_there = RelPath::new(rest.split().1)?;
         let entry = Entry { path: path_there, kind, mode, mtime: Timestamp::default() };

@@ -77,7 +77,8 @@ impl Mirror {
                 let (base, work) = (base.dir(b"").map_err(failed)?, work.dir(b"").map_err(failed)?);
                 Ok::<_, Error>(Acting { base, spill: Spill::new(work)?, backup })
             };
-            let plan = Plan::new(base.dir(b"").map_err(failed)?, deletion.filter()?, metadata);
+            let apart = Arc::clone(sink.apart());
+            let plan = Plan::new(base.dir(b"").map_err(failed)?, (deletion.filter()?, apart), metadata)?;
             let acting = sink.work().map(acting).transpose()?;
             Ok(Self { plan, most: deletion.most, going: 0, acting })
         };

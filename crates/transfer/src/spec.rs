@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
 
 use crate::bounded::at_most;
+use crate::error::{Error, ErrorKind, Result};
 use crate::sys::identity::FileIdentity;
 
 /// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
@@ -85,9 +86,60 @@ pub struct SourceRoot {
     pub identity: FileIdentity,
 }
 
-impl SourceRoot {
-    /// What these take in memory.
-    pub fn memory(roots: &[Self]) -> usize {
-        roots.iter().map(|root| size_of::<Self>() + root.name.len()).sum()
+/// What an identity says of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Relation {
+    /// It is a directory that was named, or is mounted beneath one.
+    Source,
+    /// It contains that in its file system.
+    Above,
+    /// As `Source`, for hosts that have the same file system.
+    SharedSource,
+    /// As `Above`, for those.
+    SharedAbove,
+}
+
+/// Most identities in one message, and in all.
+pub(crate) const TOLD_PLACES: usize = 16 << 10;
+const MAX_PLACES: usize = 16 * TOLD_PLACES;
+
+/// Where sources lie, told so that who receives them neither removes them nor writes there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourcePlaces {
+    /// The sender's host.
+    pub host: FileIdentity,
+    /// Identities, with what each says.
+    #[serde(deserialize_with = "at_most::<TOLD_PLACES, _, _>")]
+    pub known: Vec<(Relation, FileIdentity)>,
+}
+
+/// All that a sender told of what it sends.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// What was named.
+    pub roots: Vec<SourceRoot>,
+    /// Where that lies; nothing from an older sender.
+    pub places: SourcePlaces,
+}
+
+impl Sources {
+    /// Some more of where they lie.
+    ///
+    /// # Errors
+    /// It is more than any honest sender has.
+    pub fn lie(&mut self, places: SourcePlaces) -> Result<()> {
+        if self.places.known.len() + places.known.len() > MAX_PLACES {
+            let why = format!("the sources lie in more than {MAX_PLACES} directories: copy in parts");
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        self.places.host = places.host;
+        self.places.known.extend(places.known);
+        Ok(())
+    }
+
+    /// What they take in memory.
+    pub fn memory(&self) -> usize {
+        let names = self.roots.iter().map(|root| size_of::<SourceRoot>() + root.name.len());
+        names.sum::<usize>() + size_of_val(&self.places.known[..])
     }
 }

@@ -6,6 +6,7 @@
 //! [`SinkFile::write_at`] and completes them in [`Sink::publish`].
 
 pub mod abandoned;
+pub mod apart;
 pub(crate) mod backup;
 pub mod browse;
 pub mod edit;
@@ -28,7 +29,7 @@ use crate::manifest::{Entry, Kind, Timestamp};
 use crate::offer::DirectoryNames;
 use crate::path::RelPath;
 use crate::quota::Quota;
-use crate::spec::{RunId, SourceRoot};
+use crate::spec::{RunId, Sources};
 use crate::store::split_part::SplitPart;
 use crate::terms::Verify;
 
@@ -66,9 +67,10 @@ pub trait Source: Send + Sync {
     /// Shows each entry to `found`, directories before their contents, until it answers `false`.
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()>;
 
-    /// What was named, so that nothing is copied onto or into itself; nothing where that cannot be.
-    fn roots(&self) -> Vec<SourceRoot> {
-        Vec::new()
+    /// What was named and where it lies, so that nothing is copied onto or into itself, or removes itself; nothing where
+    /// that cannot be.
+    fn sources(&self) -> Sources {
+        Sources::default()
     }
 
     /// Tells of all names in each directory that is compared, whether they are offered or not, each directory behind

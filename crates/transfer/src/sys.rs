@@ -17,3 +17,4 @@ pub(crate) mod random;
 pub(crate) mod sync;
 pub(crate) mod tcp;
 pub(crate) mod thread;
+pub mod whereabouts;

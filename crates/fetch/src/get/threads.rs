@@ -12,6 +12,7 @@ use tidegate_transfer::pipeline::pool::Pool;
 use tidegate_transfer::pipeline::write_path::{FailOnPanic, WritePath, WriteSettings, WriteThreads, spawn};
 use tidegate_transfer::quota::{Quota, Share};
 use tidegate_transfer::store::Sink;
+use tidegate_transfer::store::apart::Apart;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::throttle::Throttle;
@@ -54,7 +55,7 @@ impl DownloadThreads {
         let out = settings.out.dir(b"").map_err(|error| Error::io("use", &settings.base, error))?;
         // One an output directory: a later run with another list finds what this one leaves.
         let id = transfer_id(&[b"get", &settings.base]);
-        let sink = Arc::new(FileSink::new((&out, b""), false, &id, Purpose::Copy, &[])?);
+        let sink = Arc::new(FileSink::new((&out, b""), false, &id, Purpose::Copy, Apart::default())?);
         let journal = sink.work().map(|work| Journal::open(work, &Quota::unlimited())).transpose()?;
         let memory = settings.memory.of(&settings.base);
         let most = settings.max_workers.max(1);

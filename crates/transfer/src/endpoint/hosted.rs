@@ -25,9 +25,10 @@ use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::quota::{Share, remember};
 use crate::selection::{Deletion, Selection, Taking};
-use crate::spec::{RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
+use crate::spec::{RunId, SinkSpec, SourceSpec, Sources, TransferId};
 use crate::split::Split;
 use crate::store::Source;
+use crate::store::apart::{Apart, Removing};
 use crate::store::backup::Backup;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
@@ -39,12 +40,13 @@ use crate::sys::sync::Mutex;
 use crate::sys::thread;
 use crate::terms::{Compare, DataPlane, Purpose, Terms};
 use crate::transfer::hearing::Unheard;
+use crate::transfer::link;
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::message::{
-    DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, Message, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE,
-    SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE, WORKED_SINCE,
+    DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, Message, PLACES_SINCE, PLAN_SINCE, RUN_SINCE, Request,
+    SELECTION_SINCE, SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE, WORKED_SINCE,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
@@ -159,7 +161,7 @@ fn answer(
 ) -> Result<()> {
     let SessionContext { claims, account, version, .. } = caller.session;
     let mut run = None;
-    let mut roots = Vec::new();
+    let mut sources = Sources::default();
     let (mut selection, mut taking) = (Selection::default(), Taking::default());
     let (mut deletion, mut moving, mut fenced, mut split) = (None, false, false, None);
     let request = loop {
@@ -167,7 +169,10 @@ fn answer(
             Some(Message::Run { id, stall_ms }) if *version >= RUN_SINCE && run.is_none() => {
                 run = Some((id, Duration::from_millis(stall_ms.into()).max(LEAST_STALL)));
             }
-            Some(Message::Roots(named)) if *version >= RUN_SINCE && roots.is_empty() => roots = named,
+            Some(Message::Places(places)) if *version >= PLACES_SINCE => sources.lie(places)?,
+            Some(Message::Roots(named)) if *version >= RUN_SINCE && sources.roots.is_empty() => {
+                sources.roots = named;
+            }
             Some(Message::Selection(said)) if *version >= SELECTION_SINCE && selection.is_all() => {
                 selection = said;
             }
@@ -186,7 +191,7 @@ fn answer(
     *report = Report::of(&request, caller.name(endpoint));
     let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
     let said = request.memory()
-        + SourceRoot::memory(&roots)
+        + sources.memory()
         + selection.memory()
         + deletion.as_ref().map_or(0, Deletion::memory)
         + split.as_ref().map_or(0, Split::memory);
@@ -238,13 +243,10 @@ fn answer(
             let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let mut destination = open_sink(
-                endpoint,
-                caller.session,
-                &sink,
-                &id,
-                (&terms, (taking, deletion.as_ref(), moving), &roots),
-            )?;
+            let removing = Removing { at_destination: deletion.is_some(), at_source: moving };
+            let apart = Apart::from(sources, removing);
+            let how = (&terms, (taking, deletion.as_ref(), moving), apart);
+            let mut destination = open_sink(endpoint, caller.session, &sink, &id, how)?;
             destination.permit = fenced.then(|| Permit::of_peer(outbox.clone()));
             split.as_ref().map_or(Ok(()), |split| may_split(split, moving))?;
             destination.split = split;
@@ -263,8 +265,8 @@ fn answer(
             let how = (&terms, selection, (deletion.is_some(), moving));
             let (source, single) = open_source(endpoint, caller.session, &source, how)?;
             let mut told = vec![Message::Single(single)];
-            if *version >= RUN_SINCE && source.has_read_stage() {
-                told.push(Message::Roots(source.roots()));
+            if source.has_read_stage() {
+                told.extend(link::told(source.sources(), *version));
             }
             let share = &account.share;
             let peer = Peer::of(*version, run.map(|(_, stall)| stall));
@@ -360,13 +362,13 @@ fn open_sink(
     session: &SessionContext,
     spec: &SinkSpec,
     id: &TransferId,
-    (terms, (taking, deletion, moving), roots): (&Terms, (Taking, Option<&Deletion>, bool), &[SourceRoot]),
+    (terms, (taking, deletion, moving), apart): (&Terms, (Taking, Option<&Deletion>, bool), Apart),
 ) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination::nowhere(Arc::new(NullSink)));
     };
     let Reached { base, rest, by_link } = scope(endpoint, session).reach(path)?;
-    let sink = FileSink::new((&base, &rest), *single, id, terms.purpose, roots)?;
+    let sink = FileSink::new((&base, &rest), *single, id, terms.purpose, apart)?;
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
@@ -383,7 +385,8 @@ fn open_sink(
             return Err(Error::new(ErrorKind::Usage, why));
         }
         let base = sink.base().map_err(|error| Error::io("use the destination", path, error))?;
-        let backup = Backup::open(&endpoint.root, typed, base, (sink.base_path(), deletion))?;
+        let mirrored = (base, &**sink.apart());
+        let backup = Backup::open(&endpoint.root, typed, mirrored, (sink.base_path(), deletion))?;
         may_use(&session.claims, backup.path())?;
         Ok(backup)
     };

@@ -1,6 +1,7 @@
 //! Decides what of a destination is to go: compares each directory with the names that the source has in it, both in
 //! ascending order, so that the names of one directory are held at a time and no more.
 
+use std::collections::HashSet;
 use std::iter::Peekable;
 use std::sync::Arc;
 use std::vec::IntoIter;
@@ -13,9 +14,11 @@ use crate::filter::Filter;
 use crate::offer::DirectoryNames;
 use crate::path::{RelPath, inside, is_reserved};
 use crate::quota::{Held, Quota, remember};
+use crate::store::apart::{Apart, would_be_removed};
 use crate::store::file_source::{MAX_DEPTH, rule_file};
-use crate::sys::confined::Root;
+use crate::sys::confined::{Root, path_of};
 use crate::sys::fs::{Dir, FileType, fstat};
+use crate::sys::whereabouts::Mounts;
 use crate::text::show;
 
 /// Of more files than this, over half are not removed unless it is said how many may be.
@@ -34,7 +37,11 @@ pub struct Extraneous {
 #[derive(Debug)]
 pub struct Plan {
     base: Root,
+    device: u64,
+    /// Where something is mounted in it, which may be a file.
+    mounted: HashSet<Vec<u8>>,
     filter: Filter,
+    apart: Arc<Apart>,
     metadata: Arc<Quota>,
     /// The directories whose rules are in force, the innermost last.
     entered: Vec<Vec<u8>>,
@@ -62,17 +69,42 @@ type Name = (Vec<u8>, bool);
 
 impl Plan {
     /// Nothing is compared yet; `filter` says what stays.
-    pub fn new(base: Root, filter: Filter, metadata: &Arc<Quota>) -> Self {
-        Self {
+    pub fn new(base: Root, (filter, apart): (Filter, Arc<Apart>), metadata: &Arc<Quota>) -> Result<Self> {
+        let failed = |error| Error::io("list", b"", error);
+        let device = fstat(&base).map_err(failed)?.st_dev;
+        let mounted = Mounts::read().points(&path_of(&base).map_err(failed)?);
+        Ok(Self {
             base,
+            device,
+            mounted,
             filter,
+            apart,
             metadata: Arc::clone(metadata),
             entered: Vec::new(),
             open: None,
             files: 0,
             going: 0,
             emptied: None,
+        })
+    }
+
+    /// What was opened, if it is a part of the mirror: not what is mounted there, or has a device of its own, as parts of
+    /// some file systems do that are no mounts.
+    ///
+    /// # Errors
+    /// It is the source. Two versions of one directory look the same from another host, so that what `is_root` of the
+    /// mirror may.
+    fn part(&self, opened: Result<Root, Errno>, path: &[u8], is_root: bool) -> Result<Option<Root>> {
+        let failed = |error| Error::io("list", path, error);
+        let dir = match opened {
+            Err(Errno::XDEV) => return Ok(None),
+            dir => dir.map_err(failed)?,
+        };
+        let stat = fstat(&dir).map_err(failed)?;
+        if !is_root && self.apart.is_source(&stat) {
+            return Err(would_be_removed());
         }
+        Ok((stat.st_dev == self.device).then_some(dir))
     }
 
     /// Compares a directory, or the next part of one, and tells `goes` of what is to go.
@@ -84,7 +116,7 @@ impl Plan {
         let mut open = match self.open.take() {
             Some(open) if open.path == names.directory => open,
             Some(_) => return Err(Error::protocol("names of another directory before one was whole")),
-            None => self.enter(&names.directory)?,
+            None => self.enter(&names.directory, names.is_root)?,
         };
         for name in names.names.split_inclusive(|&byte| byte == 0) {
             let Some(name) = name.strip_suffix(&[0]).filter(|&name| name > &open.last[..]) else {
@@ -141,7 +173,7 @@ impl Plan {
     }
 
     /// Opens the directory `path`, which lies in one that was compared before, or in none.
-    fn enter(&mut self, path: &[u8]) -> Result<Open> {
+    fn enter(&mut self, path: &[u8], is_root: bool) -> Result<Open> {
         while self.entered.last().is_some_and(|last| !lies_in(path, last)) {
             self.entered.pop();
             self.filter.leave();
@@ -151,18 +183,18 @@ impl Plan {
         }
         let failed = |error| Error::io("list", path, error);
         let (mut there, mut held) = (None, None);
-        match self.base.dir(path) {
-            Ok(dir) => {
-                self.enter_rules(path, &dir)?;
-                let names = names_in(&dir).map_err(failed)?;
-                let memory = names.iter().map(|(name, _)| size_of::<Name>() + name.len()).sum();
-                held = Some(remember(&self.metadata, memory)?);
-                there = Some((dir, names.into_iter().peekable()));
-                self.entered.push(path.to_vec());
-            }
+        let dir = match self.base.dir_within(path) {
             // Not made, as asked: there is nothing in it.
-            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
-            Err(error) => return Err(failed(error)),
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
+            opened => self.part(opened, path, is_root)?,
+        };
+        if let Some(dir) = dir {
+            self.enter_rules(path, &dir)?;
+            let names = names_in(&dir).map_err(failed)?;
+            let memory = names.iter().map(|(name, _)| size_of::<Name>() + name.len()).sum();
+            held = Some(remember(&self.metadata, memory)?);
+            there = Some((dir, names.into_iter().peekable()));
+            self.entered.push(path.to_vec());
         }
         Ok(Open { path: path.to_vec(), there, last: Vec::new(), is_empty: true, _held: held })
     }
@@ -195,7 +227,7 @@ impl Plan {
         if is_reserved(name) {
             return Ok(false);
         }
-        let stays = !self.filter.takes(&path, is_directory);
+        let stays = !self.filter.takes(&path, is_directory) || self.mounted.contains(&path);
         if !is_directory {
             self.files += 1;
             if !stays {
@@ -211,11 +243,7 @@ impl Plan {
         if depth >= MAX_DEPTH {
             return Err(Error::new(ErrorKind::Io, format!("{} is nested too deeply", show(&path))));
         }
-        let inner = dir.dir(name).map_err(failed)?;
-        // What is mounted here is no part of the mirror.
-        if fstat(&inner).map_err(failed)?.st_dev != fstat(dir).map_err(failed)?.st_dev {
-            return Ok(false);
-        }
+        let Some(inner) = self.part(dir.dir_within(name), &path, false)? else { return Ok(false) };
         let names = names_in(&inner).map_err(failed)?;
         self.enter_rules(&path, &inner)?;
         let mut all = true;

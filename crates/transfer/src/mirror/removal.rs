@@ -79,7 +79,8 @@ pub(super) fn stopped_at(most: Option<u64>, beyond: u64) -> Option<Error> {
     (beyond > 0).then(|| Error::new(ErrorKind::Denied, why))
 }
 
-/// Whether it went: what vanished meanwhile has gone already, and a directory into which something was put stays.
+/// Whether it went: what vanished meanwhile has gone already, and a directory into which something was put stays, as does
+/// what something was mounted on.
 fn remove_one(
     base: &Root,
     extraneous: &Extraneous,
@@ -90,7 +91,7 @@ fn remove_one(
     let (parent, name) = split(path);
     let failed = |error| Error::io("delete", path, error);
     if last.as_ref().is_none_or(|(path, _)| path != parent) {
-        *last = Some((parent.to_vec(), base.dir(parent).map_err(failed)?));
+        *last = Some((parent.to_vec(), base.dir_within(parent).map_err(failed)?));
     }
     let Some((_, directory)) = last.as_ref() else { return Ok(false) };
     let removed = match (is_directory, backup) {
@@ -100,7 +101,7 @@ fn remove_one(
     };
     match removed {
         Ok(()) => Ok(true),
-        Err(Errno::NOENT) => Ok(false),
+        Err(Errno::NOENT | Errno::BUSY) => Ok(false),
         Err(Errno::NOTEMPTY | Errno::EXIST) if *is_directory => Ok(false),
         Err(error) => Err(failed(error)),
     }

@@ -278,6 +278,7 @@ mod tests {
     use crate::hash::block_digest;
     use crate::manifest::{Kind, Timestamp};
     use crate::path::RelPath;
+    use crate::store::apart::Apart;
     use crate::store::file_sink::FileSink;
     use crate::sys::clock::manual;
     use crate::sys::confined::{Root, scratch};
@@ -306,8 +307,9 @@ mod tests {
 
     impl Run {
         fn begin(root: &Root) -> Self {
-            let sink =
-                Arc::new(FileSink::new((root, b""), false, &[1; 16], Purpose::Copy, &[]).expect("a sink"));
+            let sink = Arc::new(
+                FileSink::new((root, b""), false, &[1; 16], Purpose::Copy, Apart::default()).expect("a sink"),
+            );
             let work = sink.work().expect("it writes");
             let journal = Journal::open_for_test(work, &Quota::unlimited());
             let journal = Some(Arc::new(Mutex::new(journal)));

@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::path::{RelPath, split};
 use crate::selection::Deletion;
+use crate::store::apart::Apart;
 use crate::sys::confined::Root;
 use crate::sys::fs::{AtFlags, FileType, fstat, linkat, renameat, statat, unlinkat};
 use crate::text::show;
@@ -22,17 +23,17 @@ impl Backup {
     /// What `typed` means beneath `root` for the destination `base`, which is called `destination` there. Nothing is made.
     ///
     /// # Errors
-    /// It leads out of the root, is on another file system, or lies in the mirror, which it may only if the rules of
-    /// `deletion` exclude it.
+    /// It leads out of the root, is on another file system, lies in the mirror, which it may only if the rules of
+    /// `deletion` exclude it, or cannot be kept `apart` from the source and the destination.
     pub fn open(
         root: &Root,
         typed: &[u8],
-        base: &Root,
+        (base, apart): (&Root, &Apart),
         (destination, deletion): (&[u8], Option<&Deletion>),
     ) -> Result<Self> {
         let failed = |error| Error::io("use the backup directory", typed, error);
-        let path =
-            place(typed, destination, &deletion.map(Deletion::filter).transpose()?.unwrap_or_default())?;
+        let filter = deletion.map(Deletion::filter).transpose()?.unwrap_or_default();
+        let (path, inside) = place(typed, destination, &filter)?;
         RelPath::new(&path[..])?;
         let mut existing = &path[..];
         let there = loop {
@@ -45,6 +46,7 @@ impl Backup {
         if device(&there)? != device(base)? {
             return Err(elsewhere(typed));
         }
+        apart.backup(typed, (&there, existing.len() == path.len()), (base, inside))?;
         Ok(Self { root: root.dir(b"").map_err(failed)?, path, typed: typed.to_vec() })
     }
 
@@ -103,8 +105,9 @@ impl Backup {
     }
 }
 
-/// The path beneath the root that `typed` means for a destination whose directory is `destination` there.
-fn place(typed: &[u8], destination: &[u8], filter: &Filter) -> Result<Vec<u8>> {
+/// The path beneath the root that `typed` means for a destination whose directory is `destination` there, and whether it
+/// leads through that.
+fn place(typed: &[u8], destination: &[u8], filter: &Filter) -> Result<(Vec<u8>, bool)> {
     let refuse = |why: &str| {
         let why = format!("the backup directory {} {why}: name another one", show(typed));
         Err(Error::new(ErrorKind::Usage, why))
@@ -122,14 +125,14 @@ fn place(typed: &[u8], destination: &[u8], filter: &Filter) -> Result<Vec<u8>> {
     let path = names.join(&b'/');
     let mirror: Vec<&[u8]> =
         destination.split(|&byte| byte == b'/').filter(|name| !name.is_empty()).collect();
-    let Some(inner) = names.strip_prefix(&mirror[..]) else { return Ok(path) };
+    let Some(inner) = names.strip_prefix(&mirror[..]) else { return Ok((path, false)) };
     if inner.is_empty() {
         return refuse("is the destination itself");
     }
     if filter.takes_all_of(&inner.join(&b'/'), true) {
         return refuse("lies in the destination and is not excluded from the copy");
     }
-    Ok(path)
+    Ok((path, true))
 }
 
 fn elsewhere(path: &[u8]) -> Error {

@@ -7,6 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::{RelPath, split};
 use crate::store::Sink;
+use crate::store::apart::Apart;
 use crate::store::browse::{parent_of, shown};
 use crate::store::file_sink::FileSink;
 use crate::store::named::{Reached, Scope};
@@ -25,7 +26,7 @@ pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8]) -> Result<()> {
         return Err(Error::new(ErrorKind::Usage, format!("{} is a directory", shown(path))));
     }
     let id = *random::bytes().first_chunk().expect("long enough");
-    let sink = FileSink::new((&base, &rest), true, &id, Purpose::Copy, &[])?;
+    let sink = FileSink::new((&base, &rest), true, &id, Purpose::Copy, Apart::default())?;
     let entry = Entry {
         path: RelPath::new(split(&rest).1)?,
         kind: Kind::File { size: content.len() as u64, fingerprint: [0; 16] },

@@ -15,8 +15,9 @@ use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
 use crate::path::RelPath;
 use crate::quota::Quota;
-use crate::spec::{RunId, SourceRoot, TransferId};
+use crate::spec::{RunId, TransferId};
 use crate::store::abandoned;
+use crate::store::apart::{Apart, deepest};
 use crate::store::backup::Backup;
 use crate::store::part_file::{PartFile, permissions, times};
 use crate::store::split_part::SplitPart;
@@ -28,13 +29,17 @@ use crate::sys::fs::{
     renameat, symlinkat, utimensat,
 };
 use crate::sys::host;
-use crate::sys::identity::{fingerprint, identity, with_ancestors};
+use crate::sys::identity::fingerprint;
 use crate::sys::sync::{Mutex, OnceLock};
 use crate::terms::{Purpose, Verify};
 use crate::text::show;
 
 /// Directories kept open so that small files need no path resolution each.
 const OPEN_DIRECTORIES: usize = 64;
+
+/// How a directory of the destination is refused that is a source, or lies in one: what lies beneath another never
+/// leads to another file system, as far as the kernel says.
+const IN_SOURCE: Errno = Errno::XDEV;
 
 /// Where a transfer's files go.
 #[derive(Debug)]
@@ -46,6 +51,7 @@ pub struct FileSink {
     new_name: Option<RelPath>,
     directories: Mutex<Directories>,
     backup: OnceLock<Arc<Backup>>,
+    apart: Arc<Apart>,
 }
 
 /// Directories beneath the destination that are kept open.
@@ -85,13 +91,13 @@ impl FileSink {
     /// A path with a trailing slash, or one that is a directory, takes the source's names; else a
     /// single file is given the path's last name. Only for a copy anything is made.
     ///
-    /// Fails before anything is made if the destination is one of the source's `roots`, or lies in one.
+    /// Fails before anything is made if it cannot be kept `apart` from the source.
     pub fn new(
         (root, path): (&Root, &[u8]),
         single: bool,
         id: &TransferId,
         purpose: Purpose,
-        roots: &[SourceRoot],
+        mut apart: Apart,
     ) -> Result<Self> {
         let shown = match confined::path_of(root) {
             // So it was typed.
@@ -115,7 +121,7 @@ impl FileSink {
         let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
         let checked = if trimmed.is_empty() { None } else { Some(RelPath::new(trimmed)?) };
         if purpose != Purpose::Compare {
-            apart(root, trimmed, single && trimmed == path, roots)?;
+            apart.destination(root, trimmed, single && trimmed == path)?;
         }
         let open = |path: &[u8]| match purpose {
             Purpose::Copy => root.make_dir(path).map(Some),
@@ -148,7 +154,13 @@ impl FileSink {
                 Some(WorkDir::make(base, &id).map_err(|error| unusable(&shown, error))?)
             }
         };
-        Ok(Self { base, base_path, work, new_name, directories: Mutex::default(), backup: OnceLock::new() })
+        let (directories, backup, apart) = (Mutex::default(), OnceLock::new(), Arc::new(apart));
+        Ok(Self { base, base_path, work, new_name, directories, backup, apart })
+    }
+
+    /// What it is kept apart from.
+    pub const fn apart(&self) -> &Arc<Apart> {
+        &self.apart
     }
 
     /// From now on what is replaced is kept there.
@@ -169,8 +181,8 @@ impl FileSink {
     fn name_part(&self, entry: &Entry, from: (&Root, &str)) -> Result<()> {
         let place = self.place(entry);
         let parent = place.split().0;
-        let failed = |error| Error::io("give its name to", place.as_bytes(), error);
-        let directory = self.directory(parent).map_err(failed)?;
+        let directory =
+            self.directory(parent).map_err(|error| unreached("give its name to", place, error))?;
         self.put_in_place(from, place, &directory)?;
         let mut open = self.directories.lock().expect("not poisoned");
         open.last = None;
@@ -202,6 +214,28 @@ impl FileSink {
         self.base.as_ref().ok_or(Errno::NOENT)
     }
 
+    /// Opens the directory `path`; fails with [`IN_SOURCE`] where that is no place for a copy.
+    fn enter(&self, path: &[u8]) -> Result<Root, Errno> {
+        let base = self.base()?;
+        let (directory, mounted) = match base.dir_within(path) {
+            Err(Errno::XDEV) => (base.dir(path)?, true),
+            directory => (directory?, false),
+        };
+        if self.apart.forbids(&directory, mounted) { Err(IN_SOURCE) } else { Ok(directory) }
+    }
+
+    /// As [`enter`](Self::enter), making what is missing.
+    fn make(&self, path: &[u8]) -> Result<Root, Errno> {
+        match self.enter(path) {
+            Err(Errno::NOENT) => {}
+            entered => return entered,
+        }
+        // What is not there is no source, and lies in what contains it.
+        let (there, end) = deepest(self.base()?, path);
+        there.and_then(|_| self.enter(&path[..end]))?;
+        self.base()?.make_dir(path)
+    }
+
     fn directory(&self, path: &[u8]) -> Result<Arc<Root>, Errno> {
         let mut open = self.directories.lock().expect("not poisoned");
         if let Some((_, directory)) = open.last.as_ref().filter(|(last, _)| last == path) {
@@ -211,7 +245,7 @@ impl FileSink {
         let directory = match known {
             Some(directory) => directory,
             None => {
-                let directory = Arc::new(self.base()?.dir(path)?);
+                let directory = Arc::new(self.enter(path)?);
                 if open.looked_up.len() >= OPEN_DIRECTORIES {
                     open.looked_up.clear();
                 }
@@ -223,11 +257,19 @@ impl FileSink {
         Ok(directory)
     }
 
+    /// Whether what bears a name is a file that was named as a source.
+    fn would_replace_source(&self, stat: &Stat) -> bool {
+        self.apart.is_nested() && self.apart.is_source(stat)
+    }
+
     fn make_link(&self, place: &RelPath, target: &[u8], entry: &Entry) -> Result<Standing> {
         let (parent, name) = place.split();
         let failed = |error| Error::io("create the link", place.as_bytes(), error);
-        let parent = self.directory(parent).map_err(failed)?;
+        let parent = self.directory(parent).map_err(|error| unreached("create the link", place, error))?;
         let same = readlinkat(&parent, name, Vec::new()).is_ok_and(|there| there.as_bytes() == target);
+        if !same && parent.stat(name).is_ok_and(|stat| self.would_replace_source(&stat)) {
+            return Err(in_source(place));
+        }
         if !same {
             let part = part_name(place);
             let work = self.work_dir()?;
@@ -248,13 +290,13 @@ impl Sink for FileSink {
     fn prepare(&self, entry: &Entry, dry: bool) -> Result<Standing> {
         let place = self.place(entry);
         let (parent, name) = place.split();
-        let failed = |error| Error::io("create", place.as_bytes(), error);
+        let failed = |error| unreached("create", place, error);
         match &entry.kind {
             Kind::Directory => {
-                let made = self.base().and_then(|base| match dry {
-                    true => base.dir(place.as_bytes()),
-                    false => base.make_dir(place.as_bytes()),
-                });
+                let made = match dry {
+                    true => self.enter(place.as_bytes()),
+                    false => self.make(place.as_bytes()),
+                };
                 match made {
                     Ok(_) => Ok(Standing::Made),
                     Err(Errno::NOENT) if dry => Ok(Standing::Made),
@@ -264,9 +306,10 @@ impl Sink for FileSink {
             }
             Kind::Symlink { .. } if dry => {
                 match self.directory(parent).and_then(|parent| parent.stat(name)) {
+                    Ok(stat) if self.would_replace_source(&stat) => Err(in_source(place)),
                     Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => Err(is_a_directory(place)),
                     Ok(_) | Err(Errno::NOENT) => Ok(Standing::Made),
-                    Err(error) => Err(Error::io("create the link", place.as_bytes(), error)),
+                    Err(error) => Err(unreached("create the link", place, error)),
                 }
             }
             Kind::Symlink { target } => self.make_link(place, target, entry),
@@ -277,6 +320,7 @@ impl Sink for FileSink {
                     Err(error) => return Err(failed(error)),
                 };
                 match directory.stat(name) {
+                    Ok(stat) if self.would_replace_source(&stat) => Err(in_source(place)),
                     Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => Err(is_a_directory(place)),
                     Ok(stat)
                         if FileType::from_raw_mode(stat.st_mode).is_file()
@@ -315,7 +359,7 @@ impl Sink for FileSink {
         match looked {
             Ok(there) => Ok(Some(there)),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(error) => Err(Error::io("look for", place.as_bytes(), error)),
+            Err(error) => Err(unreached("look for", place, error)),
         }
     }
 
@@ -425,7 +469,8 @@ impl Sink for FileSink {
         let there = self.base().and_then(|base| base.open_beneath(place.as_bytes(), flags, Mode::empty()));
         fs::fsync(&there.map_err(failed)?).map_err(failed)?;
         // Its name may be as young as it is.
-        fs::fsync(&*self.directory(place.split().0).map_err(failed)?).map_err(failed)
+        let directory = self.directory(place.split().0);
+        fs::fsync(&*directory.map_err(|error| unreached("make durable", place, error))?).map_err(failed)
     }
 
     fn clean_up(&self) {
@@ -479,52 +524,6 @@ fn unusable(path: &[u8], error: Error) -> Error {
     Error { kind, ..error }.within(format_args!("cannot use the destination {}", show(path)))
 }
 
-/// The last directory on the way along `path` beneath `root` that exists, and where in `path` it ends.
-fn deepest(root: &Root, path: &[u8]) -> (Result<Root, Errno>, usize) {
-    let ends = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    let mut deepest = (root.dir(b""), 0);
-    for end in ends.chain([path.len()]) {
-        match root.dir(&path[..end]) {
-            Ok(there) => deepest = (Ok(there), end),
-            Err(_) => break,
-        }
-    }
-    deepest
-}
-
-/// Refuses a destination, `path` beneath `root`, that is one of the source's `roots` or lies in one; `renames` if
-/// the one file may be given the path's last name.
-fn apart(root: &Root, path: &[u8], renames: bool, roots: &[SourceRoot]) -> Result<()> {
-    let refused = |root: &SourceRoot, how: &str| {
-        let what = if root.name.is_empty() { "the source".into() } else { show(&root.name) };
-        Err(Error::new(
-            ErrorKind::Usage,
-            format!("{what} would be copied {how} itself: name another destination"),
-        ))
-    };
-    // What does not exist yet can only lie in something that does.
-    let (Ok(directory), end) = deepest(root, path) else { return Ok(()) };
-    let above = with_ancestors(&directory);
-    let rest = path[end..].strip_prefix(b"/").unwrap_or(&path[end..]);
-    for source in roots {
-        if above.contains(&source.identity) {
-            let onto = rest.is_empty() && source.name.is_empty() && above[0] == source.identity;
-            return refused(source, if onto { "onto" } else { "into" });
-        }
-        let name = match rest.is_empty() {
-            true => &source.name[..],
-            // What is to be made has no content yet.
-            false if !renames || rest.contains(&b'/') => continue,
-            false => rest,
-        };
-        let is_name = !name.is_empty() && !name.contains(&b'/');
-        if is_name && directory.stat(name).is_ok_and(|stat| identity(&stat) == source.identity) {
-            return refused(source, "onto");
-        }
-    }
-    Ok(())
-}
-
 /// Whether both are one directory.
 fn same(a: &Root, b: &Root) -> bool {
     let id = |dir: &Root| fstat(dir).map(|stat| (stat.st_dev, stat.st_ino));
@@ -536,6 +535,17 @@ fn taken(error: Errno, place: &RelPath, otherwise: impl Fn(Errno) -> Error) -> E
         Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST => is_a_directory(place),
         error => otherwise(error),
     }
+}
+
+/// `place` is in a directory that cannot be entered.
+fn unreached(what: &str, place: &RelPath, error: Errno) -> Error {
+    if error == IN_SOURCE { in_source(place) } else { Error::io(what, place.as_bytes(), error) }
+}
+
+fn in_source(place: &RelPath) -> Error {
+    let why =
+        format!("{place} would be put into the source itself, or in its place: name another destination");
+    Error::new(ErrorKind::Denied, why)
 }
 
 fn is_a_directory(place: &RelPath) -> Error {
@@ -566,7 +576,8 @@ mod tests {
     #[test]
     fn what_is_synced_and_only_that_survives_a_crash() {
         let (_directory, root) = scratch();
-        let sink = FileSink::new((&root, b""), true, &[1; 16], Purpose::Copy, &[]).expect("a sink");
+        let sink =
+            FileSink::new((&root, b""), true, &[1; 16], Purpose::Copy, Apart::default()).expect("a sink");
         let disk = faulty::disk();
         let entry = entry(3 * BLOCK);
         let file = sink.open(&entry, false).expect("opened");
@@ -584,7 +595,8 @@ mod tests {
     #[test]
     fn a_full_disk_is_said_to_be_full() {
         let (_directory, root) = scratch();
-        let sink = FileSink::new((&root, b""), true, &[1; 16], Purpose::Copy, &[]).expect("a sink");
+        let sink =
+            FileSink::new((&root, b""), true, &[1; 16], Purpose::Copy, Apart::default()).expect("a sink");
         let disk = faulty::disk();
         let file = sink.open(&entry(BLOCK), false).expect("opened");
         disk.set_room(Some(150));

@@ -15,13 +15,14 @@ use crate::offer::DirectoryNames;
 use crate::path::split;
 use crate::quota::{Held, Quota};
 use crate::selection::Selection;
-use crate::spec::SourceRoot;
+use crate::spec::Sources;
 use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
 use crate::sys::fs::{Mode, OFlags};
 use crate::terms::Links;
 
 mod names;
+mod places;
 mod reader;
 mod tree;
 mod unlinked;
@@ -181,6 +182,12 @@ impl FileSource {
         Ok(true)
     }
 
+    /// Whether the directory `inner` of `tree` is reached through a mount, also one of the same file system; not told of what
+    /// links lead to.
+    fn is_mounted(&self, tree: &Tree, inner: &[u8]) -> bool {
+        self.links != Links::Follow && tree.base.dir_within(inner).is_err_and(|error| error == Errno::XDEV)
+    }
+
     fn open_file(&self, file: &Listed) -> Result<OwnedFd> {
         let tree = &self.roots[usize::from(file.root)];
         let path = file.entry.path.as_bytes();
@@ -199,8 +206,11 @@ impl FileSource {
 }
 
 impl Source for FileSource {
-    fn roots(&self) -> Vec<SourceRoot> {
-        self.roots.iter().filter_map(|tree| tree.root(self.links)).collect()
+    fn sources(&self) -> Sources {
+        Sources {
+            roots: self.roots.iter().filter_map(|tree| tree.root(self.links)).collect(),
+            places: places::of(&self.roots, self.selection.one_file_system),
+        }
     }
 
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {

@@ -33,6 +33,14 @@ impl Root {
         Ok(Self { dir })
     }
 
+    /// As [`dir`](Self::dir), and fails with `EXDEV` where something is mounted on the way, or there.
+    pub fn dir_within(&self, path: &[u8]) -> Result<Self, Errno> {
+        let path = if path.is_empty() { b"." } else { path };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let dir = self.open_in_pieces(path, flags, Mode::empty(), ResolveFlags::NO_XDEV)?;
+        Ok(Self { dir })
+    }
+
     /// As [`dir`](Self::dir), making the missing ones with mode 0777 less the umask.
     pub fn make_dir(&self, path: &[u8]) -> Result<Self, Errno> {
         match self.dir(path) {
@@ -61,20 +69,36 @@ impl Root {
 
     /// Opens `path` beneath the root; one that is longer than the kernel takes at once, a piece after the other.
     pub fn open_beneath(&self, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
+        self.open_in_pieces(path, flags, mode, ResolveFlags::empty())
+    }
+
+    fn open_in_pieces(
+        &self,
+        path: &[u8],
+        flags: OFlags,
+        mode: Mode,
+        also: ResolveFlags,
+    ) -> Result<OwnedFd, Errno> {
         let mut reached: Option<Self> = None;
         let mut rest = path;
         while rest.len() > MAX_PIECE {
             let slash = rest[..=MAX_PIECE].iter().rposition(|&b| b == b'/').ok_or(Errno::NAMETOOLONG)?;
             let from = reached.as_ref().unwrap_or(self);
             let flags = OFlags::PATH | OFlags::DIRECTORY;
-            reached = Some(from.open_piece(&rest[..slash], flags, Mode::empty())?.into());
+            reached = Some(from.open_piece(&rest[..slash], flags, Mode::empty(), also)?.into());
             rest = &rest[slash + 1..];
         }
-        reached.as_ref().unwrap_or(self).open_piece(rest, flags, mode)
+        reached.as_ref().unwrap_or(self).open_piece(rest, flags, mode, also)
     }
 
-    fn open_piece(&self, path: &[u8], flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    fn open_piece(
+        &self,
+        path: &[u8],
+        flags: OFlags,
+        mode: Mode,
+        also: ResolveFlags,
+    ) -> Result<OwnedFd, Errno> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | also;
         loop {
             // EAGAIN: a rename raced with the resolution; the kernel asks to try again.
             match openat2(&self.dir, path, flags | OFlags::CLOEXEC, mode, resolve) {

@@ -14,6 +14,16 @@ pub fn identity(stat: &Stat) -> FileIdentity {
     hash(&[&stat.st_dev.to_le_bytes(), &stat.st_ino.to_le_bytes(), boot()].concat())
 }
 
+/// What `words` are on this run of this host, and nowhere else.
+pub(super) fn hash_here(words: &[u8]) -> FileIdentity {
+    hash(&[words, boot()].concat())
+}
+
+/// Tells this run of this host from all others.
+pub fn this_host() -> FileIdentity {
+    hash_here(b"host")
+}
+
 /// What tells this version of a file from others: its number in its file system, its size and its times. Hosts give one file
 /// system different device numbers, and are to agree on its files.
 pub fn fingerprint(stat: &Stat) -> FileIdentity {

@@ -12,14 +12,14 @@ use crate::hash::Digest;
 use crate::pipeline::dialer::Dialer;
 use crate::quota::Quota;
 use crate::selection::{Deletion, Selection, Taking};
-use crate::spec::{Iperf3Amount, Iperf3Test, RunId, SourceRoot};
+use crate::spec::{Iperf3Amount, Iperf3Test, RunId, SourcePlaces, Sources, TOLD_PLACES};
 use crate::split::Split;
 use crate::terms::{Purpose, Terms};
 use crate::text::foreign;
 use crate::wire::handshake::{self, Opened, Unopened};
 use crate::wire::message::{
     DELETION_SINCE, FENCE_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, OMITTED_SINCE,
-    PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE, VERSIONS,
+    PLACES_SINCE, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
@@ -207,11 +207,12 @@ impl Link {
         }
     }
 
-    /// Says what will be sent, so that nothing is sent onto or into itself.
-    pub fn name_roots(&self, roots: Vec<SourceRoot>) {
-        if self.version >= RUN_SINCE && !roots.is_empty() {
-            self.outbox.send(&Message::Roots(roots));
+    /// Says what will be sent, so that nothing is sent onto or into itself, and nothing of it removed.
+    pub fn name_sources(&self, sources: Sources) {
+        if sources.roots.is_empty() {
+            return;
         }
+        told(sources, self.version).iter().for_each(|message| self.outbox.send(message));
     }
 
     /// Dials the data streams of the transfer that was asked for, at `address`.
@@ -246,6 +247,17 @@ impl Link {
             _ => Err(Error::protocol("the endpoint answered something else than was asked")),
         }
     }
+}
+
+/// What a peer that speaks `version` is told of `sources`.
+pub fn told(sources: Sources, version: u16) -> Vec<Message> {
+    let Sources { roots, places } = sources;
+    let parts = places.known.chunks(TOLD_PLACES).filter(|_| version >= PLACES_SINCE);
+    let host = places.host;
+    let part = |known: &[_]| Message::Places(SourcePlaces { host, known: known.to_vec() });
+    let mut messages: Vec<Message> = parts.map(part).collect();
+    messages.extend((version >= RUN_SINCE).then_some(Message::Roots(roots)));
+    messages
 }
 
 /// Asks for a ticket that holds once, by `request`, and ends the session.

@@ -21,9 +21,10 @@ use crate::pipeline::send::{Peer, Sender};
 use crate::plan::PlanListener;
 use crate::quota::{Quota, Share};
 use crate::selection::{Deletion, Selection, Taking};
-use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
+use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, Sources, TransferId};
 use crate::split::Split;
 use crate::store::Source;
+use crate::store::apart::{Apart, Removing};
 use crate::store::backup::Backup;
 use crate::store::file_sink::FileSink;
 use crate::store::file_source::FileSource;
@@ -35,7 +36,8 @@ use crate::text::show;
 use crate::transfer::link::{Link, check_ticket, one_time_ticket};
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace, Tracked};
-use crate::wire::message::{Message, RUN_SINCE, Request, TELL_SINCE};
+use crate::wire::message::{Message, PLACES_SINCE, RUN_SINCE, Request, TELL_SINCE};
+use crate::wire::session::Inbox;
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
 use crate::wire::way::Carriers;
@@ -115,6 +117,10 @@ impl Setup {
         self.fence.as_ref().map_or(id, |fence| transfer_id(&[b"lease", &id, &fence.lease().to_le_bytes()]))
     }
 
+    fn removing(&self) -> Removing {
+        Removing { at_destination: self.deletion.is_some(), at_source: self.moving }
+    }
+
     /// A session with the endpoint at `address`.
     fn link(&self, address: &Address) -> Result<Link> {
         check_ticket(address, self.pki.as_ref())?;
@@ -191,7 +197,7 @@ pub fn push(
     link.name_moving(setup.moving)?;
     link.name_fence(setup.fence.is_some())?;
     link.name_split(setup.split.as_ref());
-    link.name_roots(source.roots());
+    link.name_sources(source.sources());
     link.request(request)?;
     let dialer = link.dialer(address, &setup.terms);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
@@ -230,12 +236,9 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     if let Ok(Message::Single(is_single)) = inbox.receive() {
         single &= is_single;
     }
-    let roots = match version >= RUN_SINCE && has_read_stage {
-        true => match inbox.receive()? {
-            Message::Roots(roots) => roots,
-            _ => return Err(Error::protocol("the endpoint did not say what it sends")),
-        },
-        false => Vec::new(),
+    let sources = match version >= RUN_SINCE && has_read_stage {
+        true => sources_of(&inbox, version)?,
+        false => Sources::default(),
     };
     let (asked, destination) = match to {
         None => {
@@ -248,7 +251,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let names = paths.join(&b'\0');
             let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
             let id = setup.id_of(id);
-            let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.purpose, &roots)?;
+            let apart = Apart::from(sources, setup.removing());
+            let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.purpose, apart)?;
             let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose()?;
             let catalogue = setup.catalogues.for_purpose(setup.terms.purpose, &local.absolute);
             let asked = Asked::of(paths, local.takes_name);
@@ -258,7 +262,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let backup = |typed: &[u8]| {
                 let root = Root::open(b"/").map_err(|error| Error::io("open", b"/", error))?;
                 let base = sink.base().map_err(|error| Error::io("use the destination", b"", error))?;
-                Backup::open(&root, typed, base, (&local.absolute, setup.deletion.as_ref()))
+                let deletion = setup.deletion.as_ref();
+                Backup::open(&root, typed, (base, sink.apart()), (&local.absolute, deletion))
             };
             let mirror = Mirror::of(&sink, setup.deletion.as_ref(), &setup.share.metadata, backup)?;
             let sink = Arc::new(sink);
@@ -289,6 +294,18 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let side = Side::Receive(receiver, Some(keeper));
     let transfer = LiveTransfer::start(side, (outbox, inbox, version), ledger, bounds, setup)?;
     Ok(Box::new(transfer))
+}
+
+/// What the endpoint says that it sends.
+fn sources_of(inbox: &Inbox, version: u16) -> Result<Sources> {
+    let mut sources = Sources::default();
+    loop {
+        match inbox.receive()? {
+            Message::Places(places) if version >= PLACES_SINCE => sources.lie(places)?,
+            Message::Roots(roots) => return Ok(Sources { roots, ..sources }),
+            _ => return Err(Error::protocol("the endpoint did not say what it sends")),
+        }
+    }
 }
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {

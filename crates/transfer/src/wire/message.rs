@@ -18,7 +18,7 @@ use crate::offer::{Again, DirectoryNames, OFFER_ENTRIES, Outcome, TOLD_DIRECTORI
 use crate::path::{MAX_PATH, MAX_PIECE};
 use crate::plan::Planned;
 use crate::selection::{Deletion, Selection, Taking};
-use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceRoot, SourceSpec, TransferId};
+use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourcePlaces, SourceRoot, SourceSpec, TransferId};
 use crate::split::Split;
 use crate::terms::{Purpose, Terms};
 use crate::wire::files::{FileReply, FileRequest};
@@ -76,6 +76,8 @@ pub const FENCE_SINCE: u16 = 11;
 pub(crate) const YIELD_SINCE: u16 = 11;
 /// The version since which a test by iperf3 can leave its start out.
 pub(crate) const OMITTED_SINCE: u16 = 11;
+/// The version since which a sender tells where its sources lie.
+pub(crate) const PLACES_SINCE: u16 = 11;
 /// The version since which an end tells how long its workers worked.
 pub(crate) const WORKED_SINCE: u16 = 11;
 
@@ -365,6 +367,8 @@ pub enum Message {
     Worked(u64),
     /// Third party, sender to initiator, ahead of `Stepped`: workers that were let go and still worked; since version 11.
     Draining(PerStage<f64>),
+    /// Sender, ahead of `Roots`: where that lies, in as many messages as it takes; since version 11.
+    Places(SourcePlaces),
 }
 
 /// Encodes `message` with its length prefix.
@@ -404,6 +408,7 @@ mod tests {
     use tidegate_control::ByteCount;
 
     use crate::plan::PlannedChange;
+    use crate::spec::Relation;
 
     #[test]
     fn messages_survive_the_wire_in_pieces() {
@@ -502,6 +507,8 @@ mod tests {
         assert_eq!(encode(&Message::Split(Split::default()))[4..], [&[55][..], &[0; 17]].concat());
         assert_eq!(encode(&Message::Worked(7))[4..], [56, 7]);
         assert_eq!(encode(&Message::Draining(PerStage::all(0.0)))[4..], [&[57][..], &[0; 24]].concat());
+        let places = SourcePlaces { host: [0; 16], known: vec![(Relation::SharedAbove, [0; 16])] };
+        assert_eq!(encode(&Message::Places(places))[4..][16..20], [0, 1, 3, 0]);
         assert_eq!(encode(&Verdict::WantRanges(vec![0..7]))[4..], [8, 1, 0, 7]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };

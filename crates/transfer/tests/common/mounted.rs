@@ -13,13 +13,15 @@ impl Mounted {
         Self::new(Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]), place)
     }
 
-    /// `directory` once more; `None` where nothing can be mounted.
+    /// `directory`, or a file, once more; `None` where nothing can be mounted.
     pub fn bind(directory: &Path, place: &Path) -> Option<Self> {
         Self::new(Command::new("mount").arg("--bind").arg(directory), place)
     }
 
     fn new(mount: &mut Command, place: &Path) -> Option<Self> {
-        fs::create_dir_all(place).expect("made");
+        if !place.exists() {
+            fs::create_dir_all(place).expect("made");
+        }
         let mounted = mount.arg(place).output();
         mounted.is_ok_and(|out| out.status.success()).then(|| Self(place.to_path_buf()))
     }

@@ -86,10 +86,11 @@ impl<'s> Names<'s> {
             return Ok(trees);
         }
         for &tree in &trees {
-            let (base, dir) = (&self.source.roots[tree].base, self.open(tree, path)?);
+            let (root, dir) = (&self.source.roots[tree], self.open(tree, path)?);
             let stat = |dir: &Root| fstat(dir).map_err(|error| Error::io("list", path, error));
-            let (top, here) = (stat(base)?, stat(&dir)?);
-            let elsewhere = self.source.selection.one_file_system && top.st_dev != here.st_dev;
+            let (top, here) = (stat(&root.base)?, stat(&dir)?);
+            let elsewhere = self.source.selection.one_file_system
+                && (top.st_dev != here.st_dev || self.source.is_mounted(root, within(root, path)));
             let id = (here.st_dev, here.st_ino);
             if elsewhere || (follows && levels.iter().any(|level| level.ids.contains(&id))) {
                 return Ok(Vec::new());

@@ -274,8 +274,10 @@ impl<'w> Walk<'w> {
             Ok(free) => free,
             Err(error) => return self.problem(inner, error),
         };
-        let other_device = self.source.selection.one_file_system && id.0 != self.device;
-        if is_directory && !other_device {
+        let is_elsewhere = self.source.selection.one_file_system
+            && is_directory
+            && (id.0 != self.device || self.source.is_mounted(self.tree, &inner));
+        if is_directory && !is_elsewhere {
             match self.enter(levels, &inner, entry.path.as_bytes(), id) {
                 Ok(Some(level)) => levels.push(level),
                 Ok(None) => {
