@@ -222,6 +222,9 @@ impl Job<'_> {
         lesson.keep(record.epochs.len());
         let duration = started.elapsed();
         let moved = ByteCount(sum.last.bytes_moved);
+        if let Some(why) = &sum.not_kept {
+            self.caller.complain(why);
+        }
         let summary = sum.summary(duration, &self, &record, error.as_ref());
         tracing::info!("{}", summary.line(&self.title));
         Ok(Ended { summary, error, epochs: record.epochs, moved })
@@ -301,6 +304,7 @@ struct Sum {
     refreshed: u64,
     deleted: u64,
     kept: u64,
+    not_kept: Option<String>,
     last: Totals,
     failures: Vec<FailedFile>,
 }
@@ -316,6 +320,7 @@ impl Sum {
         self.refreshed += ledger.files_refreshed();
         self.deleted += ledger.entries_deleted();
         self.kept = ledger.bytes_unfinished();
+        self.not_kept = ledger.not_kept().text().or(self.not_kept.take());
         // A later try lists everything again, and meets what earlier ones committed as already there.
         self.failures = ledger.failures().iter().map(failed_file).collect();
         self.last = totals;

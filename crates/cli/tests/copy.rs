@@ -5,9 +5,11 @@ mod common;
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
 
-use common::World;
+use common::{World, finish};
 
 /// A world with a small tree in `dir`.
 fn with_tree() -> World {
@@ -121,6 +123,126 @@ fn modes_times_and_links_are_kept() {
     let ran = world.run(&["copy", "--links", "follow", "dir/", "unfollowed"]);
     assert!(ran.code == 1 && ran.err.contains("points out of the source tree"), "{ran:?}");
     assert!(!world.path("unfollowed/out").exists());
+}
+
+#[test]
+fn a_directory_that_is_made_is_no_more_open_than_the_one_it_is_made_for() {
+    let world = World::new();
+    world.write("private/inner/file", "x");
+    for name in ["private", "private/inner"] {
+        fs::set_permissions(world.path(name), fs::Permissions::from_mode(0o700)).expect("set");
+    }
+    let mode = |name: &str| fs::metadata(world.path(name)).expect("there").mode() & 0o777;
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    for (from, to, made) in [
+        ("private/".to_owned(), "local/".to_owned(), "local"),
+        ("private/".to_owned(), a.at("pushed/"), "a/pushed"),
+        (a.at("pushed/"), "pulled".to_owned(), "pulled"),
+        (a.at("pushed/"), b.at("third/"), "b/third"),
+        ("private/".to_owned(), "new/and/deep/".to_owned(), "new/and/deep"),
+    ] {
+        world.ok(&["copy", &from, &to]);
+        assert_eq!((mode(made), mode(&format!("{made}/inner"))), (0o700, 0o700), "{to}");
+    }
+    // One that was there is somebody's, and one that is written to is no more open meanwhile than at the end.
+    fs::create_dir(world.path("there")).expect("made");
+    fs::set_permissions(world.path("there"), fs::Permissions::from_mode(0o750)).expect("set");
+    world.ok(&["copy", "private/", "there/"]);
+    assert_eq!(mode("there"), 0o750);
+    fs::set_permissions(world.path("private/inner"), fs::Permissions::from_mode(0o500)).expect("set");
+    world.ok(&["copy", "private/", "closed/"]);
+    assert_eq!(mode("closed/inner"), 0o500);
+    // Who shares a directory by its group goes on to.
+    fs::create_dir(world.path("shared")).expect("made");
+    fs::set_permissions(world.path("shared"), fs::Permissions::from_mode(0o2775)).expect("set");
+    world.ok(&["copy", "private", "shared/"]);
+    assert_eq!(fs::metadata(world.path("shared/private/inner")).expect("there").mode() & 0o7777, 0o2500);
+}
+
+#[test]
+fn what_is_read_only_is_completed_by_a_later_run_of_somebody_who_is_not_root() {
+    const NOBODY: u32 = 65534;
+    let world = World::new();
+    for name in ["from/closed/a", "from/closed/deep/b", "to/closed/old/x"] {
+        world.write(name, name);
+    }
+    fs::write(world.path("from/late"), "x").expect("written");
+    let is_root = fs::metadata(world.path("from")).expect("there").uid() == 0;
+    let run = |arguments: &[&str]| {
+        let mut command = world.command();
+        if is_root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        finish(command.args(arguments))
+    };
+    let close = |mode| {
+        for name in ["from/closed/deep", "from/closed"] {
+            fs::set_permissions(world.path(name), fs::Permissions::from_mode(mode)).expect("set");
+        }
+    };
+    close(0o555);
+    fs::set_permissions(world.path("to/closed/old"), fs::Permissions::from_mode(0o555)).expect("set");
+    if is_root {
+        own(&world.path(""), NOBODY);
+    }
+    let ran = run(&["copy", "from/", "to/"]);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(world.read("to/closed/deep/b"), b"from/closed/deep/b");
+    // What is new in them arrives, and what is gone goes.
+    close(0o755);
+    fs::remove_file(world.path("from/closed/a")).expect("removed");
+    world.write("from/closed/deep/c", "new");
+    close(0o555);
+    if is_root {
+        own(&world.path("from"), NOBODY);
+    }
+    let ran = run(&["copy", "--delete", "--max-delete=9", "from/", "to/"]);
+    assert!(ran.code == 0 && ran.out.contains("3 deleted"), "{ran:?}");
+    assert_eq!(world.tree("to"), ["closed/", "closed/deep/", "closed/deep/b", "closed/deep/c", "late"]);
+    let mode = |name: &str| fs::metadata(world.path(name)).expect("there").mode() & 0o777;
+    assert_eq!((mode("to/closed"), mode("to/closed/deep")), (0o555, 0o555));
+}
+
+/// Gives all beneath `path` to a user.
+fn own(path: &Path, user: u32) {
+    std::os::unix::fs::lchown(path, Some(user), Some(user)).expect("given");
+    if path.symlink_metadata().expect("there").is_dir() {
+        for entry in fs::read_dir(path).expect("listed") {
+            own(&entry.expect("listed").path(), user);
+        }
+    }
+}
+
+#[test]
+fn no_device_pipe_or_socket_is_replaced() {
+    let world = World::new();
+    world.write("file", "x");
+    world.write("tree/pipe", "x");
+    symlink("file", world.path("tree/socket")).expect("linked");
+    let a = world.endpoint("a", &[]);
+    for place in ["to", "a/to"] {
+        fs::create_dir_all(world.path(place)).expect("made");
+        let made = std::process::Command::new("mkfifo").arg(world.path(place).join("pipe")).status();
+        assert!(made.is_ok_and(|status| status.success()));
+        drop(std::os::unix::net::UnixListener::bind(world.path(place).join("socket")).expect("bound"));
+    }
+    let (pipe, null) = (a.at("to/pipe"), "/dev/null".to_owned());
+    for to in ["to/pipe", &pipe, &null] {
+        let ran = world.run(&["copy", "file", to]);
+        assert!(ran.code != 0 && ran.err.contains("will not replace"), "{to}: {ran:?}");
+    }
+    for to in ["to/", &a.at("to/")] {
+        for dry in [&["--dry-run"][..], &[]] {
+            let ran = world.run(&[&["copy"], dry, &["tree/", to]].concat());
+            assert_eq!((ran.code, ran.err.matches("will not replace").count()), (1, 2), "{to}: {ran:?}");
+        }
+    }
+    for place in ["to", "a/to"] {
+        let kind =
+            |name: &str| fs::symlink_metadata(world.path(place).join(name)).expect("there").file_type();
+        assert!(kind("pipe").is_fifo() && kind("socket").is_socket());
+    }
+    assert!(fs::symlink_metadata("/dev/null").expect("there").file_type().is_char_device());
 }
 
 #[test]

@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
 
 use common::{Ran, Server, World, skip};
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_OMIT, utimensat};
@@ -351,4 +352,44 @@ fn what_a_copy_would_leave_out_or_fail_at_is_said_so() {
     assert_eq!((code, &object["status"], &object["error_kind"]), (3, &"failed".into(), &"not_found".into()));
     let (code, _, err) = dry(&["--epochs", "log"], "src", "there/");
     assert!(code == 2 && err.contains("--epochs"), "{err}");
+}
+
+#[test]
+fn after_an_interruption_it_says_what_is_left_to_send() {
+    let world = World::new();
+    let a = world.endpoint("a", &[]);
+    for (from, to, there) in [("one/", "to/".to_owned(), "to"), ("two/", a.at("to/"), "a/to")] {
+        world.write(format!("{from}small"), "x");
+        world.ok(&["copy", from, &to]);
+        world.fill(format!("{from}large"), 24 << 20, 1);
+        let mut copy = world.command();
+        let copy = copy.args(["copy", "--limit-link", "16Mbit/s", from, &to]).stdout(Stdio::null());
+        let mut running = copy.spawn().expect("started");
+        // A record of segments has a hash and more; nothing else is recorded.
+        let is_recorded = || {
+            let work = fs::read_dir(world.path(there).join(".tidegate")).ok()?.next()?.ok()?;
+            Some(fs::metadata(work.path().join("journal")).ok()?.len() > 64)
+        };
+        let begun = Instant::now();
+        while is_recorded() != Some(true) {
+            assert!(begun.elapsed() < Duration::from_secs(60), "nothing of it is recorded");
+            thread::sleep(Duration::from_millis(50));
+        }
+        running.kill().and_then(|()| running.wait()).expect("killed");
+        // The endpoint may have to find out that it was.
+        let said = loop {
+            let ran = world.run(&["copy", "-n", "--json", from, &to]);
+            if !ran.out.contains("is under way") {
+                break plan(&ran);
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "{ran:?}");
+            thread::sleep(Duration::from_millis(50));
+        };
+        let bytes = said.1["sent_bytes"].as_u64().expect("a number");
+        assert!(said.0.keys().eq(["large"]) && bytes < 24 << 20, "{to}: {said:?}");
+        let (code, copied) = world.json(&["copy", from, &to]);
+        assert_eq!((code, &copied["bytes"]), (0, &bytes.into()), "{to}: {copied}");
+        let (_, summary) = plan(&world.run(&["copy", "-n", "--json", from, &to]));
+        assert_eq!((&summary["sent_files"], &summary["sent_bytes"]), (&0.into(), &0.into()));
+    }
 }

@@ -9,6 +9,30 @@ use crate::bounded::at_most;
 use crate::error::Error;
 use crate::sys::processors::CpuTime;
 
+/// Entries of which a destination could not keep something, as its file system refuses it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotKept {
+    /// Entries with another mode than at the source.
+    pub modes: u64,
+    /// Entries with another modification time.
+    pub times: u64,
+}
+
+impl NotKept {
+    /// What is said of it, in one line; `None` if all was kept.
+    pub fn text(&self) -> Option<String> {
+        let what = match self {
+            Self { modes: 0, times: 0 } => return None,
+            Self { modes, times: 0 } => format!("modes: {modes} have another"),
+            Self { modes: 0, times } => format!("times: {times} have another"),
+            Self { modes, times } => {
+                format!("modes and times: {modes} have another mode, {times} another time")
+            }
+        };
+        Some(format!("the destination's file system refuses {what} than at the source"))
+    }
+}
+
 /// What one end counted so far; rates are differences over its own clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {

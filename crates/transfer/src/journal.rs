@@ -44,13 +44,21 @@ pub struct Left {
     pub root: Option<Digest>,
 }
 
+/// What an earlier run left of files, by the first half of the hash of their paths.
+#[derive(Debug)]
+pub struct Leftovers {
+    left: HashMap<Key, Left>,
+    /// What that takes in memory.
+    held: Held,
+    /// Records that there was no memory for.
+    forgotten: usize,
+}
+
 /// The journal of one transfer, locked while it runs.
 #[derive(Debug)]
 pub struct Journal {
     log: RecordLog<Record>,
-    left: HashMap<Key, Left>,
-    /// What that takes in memory.
-    held: Held,
+    leftovers: Leftovers,
 }
 
 /// What is left of one file takes in memory, and one segment of it, about.
@@ -63,72 +71,102 @@ impl Left {
     }
 }
 
-impl Journal {
-    /// Opens the journal in `work`, with what earlier runs left, as far as `metadata` have room for it: what has none is
-    /// as if it had not been recorded.
-    pub fn open(work: &Root, metadata: &Arc<Quota>) -> Result<Self> {
-        let mut left: HashMap<Key, Left> = HashMap::new();
-        let mut held = metadata.take(0).expect("nothing is always left");
-        let mut forgotten = 0usize;
-        let mut of =
-            |left: &mut HashMap<Key, Left>, file, version, more: usize, change: &dyn Fn(&mut Left)| {
-                let before = left.get(&file).map_or(0, Left::memory);
-                let after = before.max(LEFT) + more * SEGMENT;
-                if !held.resize(held.amount() + after - before) {
-                    forgotten += 1;
-                    return;
-                }
-                let state = left.entry(file).or_default();
-                if state.version != version {
-                    *state = Left { version, ..Left::default() };
-                }
-                change(state);
-            };
-        let log = RecordLog::open(work, JOURNAL, MAGIC, |shown| match shown {
+impl Leftovers {
+    /// What the journal in `work` tells, which may be in use; nothing is changed.
+    pub fn read(work: &Root, metadata: &Arc<Quota>) -> Result<Self> {
+        let mut leftovers = Self::none(metadata);
+        RecordLog::read(work, JOURNAL, MAGIC, |shown| leftovers.add(shown))?;
+        Ok(leftovers.whole())
+    }
+
+    fn none(metadata: &Arc<Quota>) -> Self {
+        let held = metadata.take(0).expect("nothing is always left");
+        Self { left: HashMap::new(), held, forgotten: 0 }
+    }
+
+    fn add(&mut self, shown: Replay<Record>) {
+        match shown {
             Replay::Length(_) | Replay::Record(Record::Directory(_)) => {}
-            Replay::Record(Record::Anew { file }) => drop(left.remove(&file)),
+            Replay::Record(Record::Anew { file }) => drop(self.left.remove(&file)),
             Replay::Record(Record::Segments { file, version, digests }) => {
-                of(&mut left, file, version, digests.len(), &|state| {
-                    state.segments.extend(digests.iter().copied());
-                });
+                if let Some(state) = self.state(file, version, digests.len()) {
+                    state.segments.extend(digests);
+                }
             }
             Replay::Record(Record::Ready { file, version, root }) => {
-                of(&mut left, file, version, 0, &|state| state.root = Some(root));
+                if let Some(state) = self.state(file, version, 0) {
+                    state.root = Some(root);
+                }
             }
-            Replay::Void => left.clear(),
-        })?;
-        if forgotten > 0 {
+            Replay::Void => self.left.clear(),
+        }
+    }
+
+    /// What is left of this version of a file, with room for `more` segments; `None` where there is no memory for it.
+    fn state(&mut self, file: Key, version: Fingerprint, more: usize) -> Option<&mut Left> {
+        let before = self.left.get(&file).map_or(0, Left::memory);
+        let after = before.max(LEFT) + more * SEGMENT;
+        if !self.held.resize(self.held.amount() + after - before) {
+            self.forgotten += 1;
+            return None;
+        }
+        let state = self.left.entry(file).or_default();
+        if state.version != version {
+            *state = Left { version, ..Left::default() };
+        }
+        Some(state)
+    }
+
+    /// Everything was added.
+    fn whole(mut self) -> Self {
+        if self.forgotten > 0 {
             tracing::warn!(
-                "{forgotten} records of an unfinished transfer are not used: there is no memory for them"
+                "{} records of an unfinished transfer are not used: there is no memory for them",
+                self.forgotten
             );
         }
         // What turned out to hold no longer takes nothing.
-        held.resize(left.values().map(Left::memory).sum());
-        Ok(Self { log, left, held })
+        self.held.resize(self.left.values().map(Left::memory).sum());
+        self
     }
 
-    /// What is left of this version of `entry` from an earlier run; asked once a file.
-    pub fn take_left(&mut self, entry: &Entry) -> Option<Left> {
+    /// What is left of this version of `entry`; asked once a file.
+    pub fn take(&mut self, entry: &Entry) -> Option<Left> {
         let left = self.left.remove(&key(entry))?;
         self.held.resize(self.held.amount().saturating_sub(left.memory()));
         let empty = left.segments.is_empty() && left.root.is_none();
         (Some(left.version) == version(entry) && !empty).then_some(left)
     }
+}
+
+impl Journal {
+    /// Opens the journal in `work`, with what earlier runs left, as far as `metadata` have room for it: what has none is
+    /// as if it had not been recorded.
+    pub fn open(work: &Root, metadata: &Arc<Quota>) -> Result<Self> {
+        let mut leftovers = Leftovers::none(metadata);
+        let log = RecordLog::open(work, JOURNAL, MAGIC, |shown| leftovers.add(shown))?;
+        Ok(Self { log, leftovers: leftovers.whole() })
+    }
+
+    /// What is left of this version of `entry` from an earlier run; asked once a file.
+    pub fn take_left(&mut self, entry: &Entry) -> Option<Left> {
+        self.leftovers.take(entry)
+    }
 
     /// Whether an earlier run left something, of whatever version, of the file at `path`.
     pub fn has_left(&self, path: &RelPath) -> bool {
-        self.left.contains_key(&path_key(path))
+        self.leftovers.left.contains_key(&path_key(path))
     }
 
     /// About how much an earlier run left of the file at `path`, unless it was [taken](Self::take_left).
     pub fn left_bytes(&self, path: &RelPath) -> u64 {
-        let segments = self.left.get(&path_key(path)).map_or(0, |left| left.segments.len());
+        let segments = self.leftovers.left.get(&path_key(path)).map_or(0, |left| left.segments.len());
         segments as u64 * crate::manifest::SEGMENT
     }
 
     /// The root hash of this version of `entry`, if an earlier run had it complete.
     pub fn left_root(&self, entry: &Entry) -> Option<Digest> {
-        let left = self.left.get(&key(entry))?;
+        let left = self.leftovers.left.get(&key(entry))?;
         left.root.filter(|_| Some(left.version) == version(entry))
     }
 

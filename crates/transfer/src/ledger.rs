@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use tidegate_control::Arrival;
 
-use crate::counters::Totals;
+use crate::counters::{NotKept, Totals};
 use crate::error::Error;
 use crate::plan::{PlanListener, Planned};
 use crate::sys::sync::Mutex;
@@ -32,6 +32,8 @@ pub struct Ledger {
     files_failed: AtomicU64,
     files_refreshed: AtomicU64,
     deleted: AtomicU64,
+    modes_not_kept: AtomicU64,
+    times_not_kept: AtomicU64,
     bytes_unfinished: AtomicU64,
     bytes_listed: AtomicU64,
     bytes_skipped: AtomicU64,
@@ -128,6 +130,17 @@ impl Ledger {
     /// How much was.
     pub fn entries_deleted(&self) -> u64 {
         self.deleted.load(Relaxed)
+    }
+
+    /// The destination has refused to keep so much.
+    pub fn keeps_not(&self, not_kept: NotKept) {
+        self.modes_not_kept.store(not_kept.modes, Relaxed);
+        self.times_not_kept.store(not_kept.times, Relaxed);
+    }
+
+    /// What it has refused.
+    pub fn not_kept(&self) -> NotKept {
+        NotKept { modes: self.modes_not_kept.load(Relaxed), times: self.times_not_kept.load(Relaxed) }
     }
 
     /// Takes over how many another end saw (third-party transfers).

@@ -7,11 +7,14 @@
 
 pub mod abandoned;
 pub mod apart;
+mod appearance;
 pub(crate) mod backup;
 pub mod browse;
 pub mod edit;
 pub mod file_sink;
 pub mod file_source;
+pub(crate) mod folding;
+mod granularity;
 pub(crate) mod mark;
 pub(crate) mod memory;
 pub mod named;
@@ -23,6 +26,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use crate::counters::NotKept;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, Kind, Timestamp};
@@ -71,6 +75,11 @@ pub trait Source: Send + Sync {
     /// that cannot be.
     fn sources(&self) -> Sources {
         Sources::default()
+    }
+
+    /// The mode of the directory whose contents are sent; of the first, where there are several.
+    fn contents_mode(&self) -> Option<u32> {
+        None
     }
 
     /// Tells of all names in each directory that is compared, whether they are offered or not, each directory behind
@@ -154,9 +163,9 @@ pub trait Sink: Send + Sync {
     /// would, as far as that can be told.
     fn prepare(&self, entry: &Entry, dry: bool) -> Result<Standing>;
 
-    /// What bears the name of an entry at `path`, if anything does; nothing is made.
-    fn there(&self, path: &RelPath) -> Result<Option<There>> {
-        let _ = path;
+    /// What bears the name of an entry at `path` that was modified at `mtime`, if anything does; nothing is made.
+    fn there(&self, path: &RelPath, mtime: Timestamp) -> Result<Option<There>> {
+        let _ = (path, mtime);
         Ok(None)
     }
 
@@ -169,6 +178,13 @@ pub trait Sink: Send + Sync {
     /// Where the entry goes, relative to the destination's directory.
     fn place<'a>(&'a self, entry: &'a Entry) -> &'a RelPath {
         &entry.path
+    }
+
+    /// What the entry's place has in common with all names that the file system takes for the same; `None` where it keeps
+    /// names apart.
+    fn folded(&self, entry: &Entry) -> Option<Vec<u8>> {
+        let _ = entry;
+        None
     }
 
     /// Whether an earlier run left an unfinished file for `entry` that can be continued.
@@ -211,6 +227,11 @@ pub trait Sink: Send + Sync {
     fn settle(&self, entry: &Entry) -> Result<()> {
         let _ = entry;
         Ok(())
+    }
+
+    /// What could not be kept of entries, as the file system refuses it.
+    fn not_kept(&self) -> NotKept {
+        NotKept::default()
     }
 
     /// Removes what only an unfinished transfer needs.

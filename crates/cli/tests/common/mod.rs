@@ -52,6 +52,14 @@ impl World {
         Self { directory: tempfile::tempdir().expect("a directory") }
     }
 
+    /// An empty world in memory, where syncing costs nothing, if there is such a place.
+    pub fn in_memory() -> Self {
+        match tempfile::tempdir_in("/dev/shm") {
+            Ok(directory) => Self { directory },
+            Err(_) => Self::new(),
+        }
+    }
+
     /// A path in it.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.directory.path().join(name)

@@ -128,6 +128,9 @@ impl DownloadThreads {
             tracing::warn!("{error}");
         }
         // Parts of files that failed, or that an earlier list named, may be continued by a later run.
+        if let Some(why) = self.shared.sink.not_kept().text() {
+            tracing::warn!("{why}");
+        }
         if !self.shared.sink.has_parts() {
             self.shared.sink.clean_up();
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidegate_control::ByteCount;
 
 use crate::catalogue::Catalogues;
+use crate::counters::NotKept;
 use crate::counters::Totals;
 use crate::endpoint::report::Report;
 use crate::endpoint::rights::{may_delete, may_move, may_read, may_use, may_write};
@@ -18,7 +19,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Reports, Side, converse};
 use crate::fence::Permit;
 use crate::hash::Digest;
-use crate::journal::Journal;
+use crate::journal::{Journal, Leftovers};
 use crate::ledger::Ledger;
 use crate::mirror::Mirror;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
@@ -45,8 +46,8 @@ use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::message::{
-    DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, Message, PLACES_SINCE, PLAN_SINCE, RUN_SINCE, Request,
-    SELECTION_SINCE, SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE, WORKED_SINCE,
+    DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, MODES_SINCE, Message, PLACES_SINCE, PLAN_SINCE, RUN_SINCE,
+    Request, SELECTION_SINCE, SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE, WORKED_SINCE,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
@@ -161,7 +162,7 @@ fn answer(
 ) -> Result<()> {
     let SessionContext { claims, account, version, .. } = caller.session;
     let mut run = None;
-    let mut sources = Sources::default();
+    let (mut sources, mut contents_mode) = (Sources::default(), None);
     let (mut selection, mut taking) = (Selection::default(), Taking::default());
     let (mut deletion, mut moving, mut fenced, mut split) = (None, false, false, None);
     let request = loop {
@@ -173,6 +174,7 @@ fn answer(
             Some(Message::Roots(named)) if *version >= RUN_SINCE && sources.roots.is_empty() => {
                 sources.roots = named;
             }
+            Some(Message::ContentsMode(mode)) if *version >= MODES_SINCE => contents_mode = mode,
             Some(Message::Selection(said)) if *version >= SELECTION_SINCE && selection.is_all() => {
                 selection = said;
             }
@@ -245,7 +247,7 @@ fn answer(
             here(outbox)?;
             let removing = Removing { at_destination: deletion.is_some(), at_source: moving };
             let apart = Apart::from(sources, removing);
-            let how = (&terms, (taking, deletion.as_ref(), moving), apart);
+            let how = (&terms, (taking, deletion.as_ref(), moving), (apart, contents_mode));
             let mut destination = open_sink(endpoint, caller.session, &sink, &id, how)?;
             destination.permit = fenced.then(|| Permit::of_peer(outbox.clone()));
             split.as_ref().map_or(Ok(()), |split| may_split(split, moving))?;
@@ -267,6 +269,9 @@ fn answer(
             let mut told = vec![Message::Single(single)];
             if source.has_read_stage() {
                 told.extend(link::told(source.sources(), *version));
+            }
+            if *version >= MODES_SINCE && source.has_read_stage() {
+                told.push(Message::ContentsMode(source.contents_mode()));
             }
             let share = &account.share;
             let peer = Peer::of(*version, run.map(|(_, stall)| stall));
@@ -362,13 +367,18 @@ fn open_sink(
     session: &SessionContext,
     spec: &SinkSpec,
     id: &TransferId,
-    (terms, (taking, deletion, moving), apart): (&Terms, (Taking, Option<&Deletion>, bool), Apart),
+    (terms, (taking, deletion, moving), (apart, contents_mode)): (
+        &Terms,
+        (Taking, Option<&Deletion>, bool),
+        (Apart, Option<u32>),
+    ),
 ) -> Result<Destination> {
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination::nowhere(Arc::new(NullSink)));
     };
     let Reached { base, rest, by_link } = scope(endpoint, session).reach(path)?;
     let sink = FileSink::new((&base, &rest), *single, id, terms.purpose, apart)?;
+    sink.keep_mode(contents_mode);
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
@@ -376,6 +386,7 @@ fn open_sink(
         true if sink.base_path().is_empty() => path_of(&base).map_err(failed)?,
         true => [&path_of(&base).map_err(failed)?[..], b"/", sink.base_path()].concat(),
     };
+    let leftovers = sink.left().and_then(|left| Leftovers::read(left, &session.account.share.metadata).ok());
     let catalogue = endpoint.catalogues.for_purpose(terms.purpose, &absolute);
     let asks_hashes = session.version >= TELL_SINCE && session.learns_hashes;
     let backup = |typed: &[u8]| {
@@ -395,8 +406,10 @@ fn open_sink(
     Ok(Destination {
         sink,
         journal,
+        leftovers,
         catalogue,
         asks_hashes,
+        tells_modes: session.version >= MODES_SINCE,
         taking,
         selection: None,
         moving,
@@ -530,6 +543,10 @@ fn relay(
                 }
                 if version >= DELETION_SINCE && transfer.ledger().entries_deleted() > 0 {
                     outbox.send(&Message::Deleted(transfer.ledger().entries_deleted(), None));
+                }
+                let not_kept = transfer.ledger().not_kept();
+                if version >= MODES_SINCE && not_kept != NotKept::default() {
+                    outbox.send(&Message::NotKept(not_kept));
                 }
                 outbox.send(&Message::Progress(totals));
                 let seen = seen?;

@@ -16,8 +16,10 @@ use crate::path::{RelPath, inside, is_reserved};
 use crate::quota::{Held, Quota, remember};
 use crate::store::apart::{Apart, would_be_removed};
 use crate::store::file_source::{MAX_DEPTH, rule_file};
+use crate::store::folding::Folding;
 use crate::sys::confined::{Root, path_of};
 use crate::sys::fs::{Dir, FileType, fstat};
+use crate::sys::identity::{FileIdentity, identity};
 use crate::sys::whereabouts::Mounts;
 use crate::text::show;
 
@@ -53,7 +55,8 @@ pub struct Plan {
     emptied: Option<Vec<u8>>,
 }
 
-/// The directory that is being compared.
+/// The directory that is being compared. What of it would go is known at its end: a name of the source may be there in
+/// another spelling.
 #[derive(Debug)]
 struct Open {
     path: Vec<u8>,
@@ -61,7 +64,45 @@ struct Open {
     there: Option<(Root, Peekable<IntoIter<Name>>)>,
     last: Vec<u8>,
     is_empty: bool,
+    extraneous: Vec<Name>,
+    spelled: Spelled,
     _held: Option<Held>,
+}
+
+/// What the source's names are here, where they are not what they are there.
+#[derive(Debug, Default)]
+struct Spelled {
+    folding: Folding,
+    /// What all spellings of the source's names have in common, where some are one.
+    keys: HashSet<Vec<u8>>,
+    /// What is found by names that are not listed.
+    found: HashSet<FileIdentity>,
+    held: Option<Held>,
+}
+
+impl Spelled {
+    /// The source has this name; `is_missing` if the list of names in `dir` has not.
+    fn add(&mut self, dir: &Root, name: &[u8], is_missing: bool) {
+        if self.folding.is_any() {
+            self.keys.insert(self.folding.key(name));
+        }
+        if is_missing && let Ok(stat) = dir.stat(name) {
+            self.found.insert(identity(&stat));
+        }
+    }
+
+    /// Whether `name` in `dir` is one of the source's.
+    fn has(&self, dir: &Root, name: &[u8]) -> bool {
+        self.keys.contains(&self.folding.key(name))
+            || (!self.found.is_empty()
+                && dir.stat(name).is_ok_and(|stat| self.found.contains(&identity(&stat))))
+    }
+
+    /// What it takes in memory.
+    fn memory(&self) -> usize {
+        let keys: usize = self.keys.iter().map(|key| size_of::<Vec<u8>>() + key.len()).sum();
+        keys + self.found.len() * size_of::<FileIdentity>()
+    }
 }
 
 /// A name, and whether it is a directory's.
@@ -123,23 +164,27 @@ impl Plan {
                 return Err(Error::protocol("names that are not in ascending order"));
             };
             open.is_empty = false;
-            while let Some(extraneous) = open.next_before(Some(name)) {
-                self.extraneous(&open, extraneous, goes)?;
-            }
-            if let Some((_, there)) = &mut open.there
-                && let Some((_, is_directory)) = there.next_if(|(here, _)| here == name)
-            {
-                self.files += u64::from(!is_directory);
+            open.set_aside(Some(name));
+            if let Some((dir, there)) = &mut open.there {
+                let listed = there.next_if(|(here, _)| here == name);
+                self.files += u64::from(matches!(listed, Some((_, false))));
+                let is_taken = || self.filter.takes(&inside(&open.path, name), false);
+                open.spelled.add(dir, name, listed.is_none() && is_taken());
             }
             open.last = name.to_vec();
         }
+        open.spelled.held = Some(remember(&self.metadata, open.spelled.memory())?);
         if !names.is_whole {
             self.open = Some(open);
             return Ok(());
         }
+        open.set_aside(None);
         let before = self.going;
-        while let Some(extraneous) = open.next_before(None) {
-            self.extraneous(&open, extraneous, goes)?;
+        for (name, is_directory) in std::mem::take(&mut open.extraneous) {
+            match open.there.as_ref().is_some_and(|(dir, _)| open.spelled.has(dir, &name)) {
+                true => self.files += u64::from(!is_directory),
+                false => self.extraneous(&open, (name, is_directory), goes)?,
+            }
         }
         if names.is_root && open.is_empty && self.going > before {
             self.emptied = Some(open.path);
@@ -182,7 +227,7 @@ impl Plan {
             RelPath::new(path)?;
         }
         let failed = |error| Error::io("list", path, error);
-        let (mut there, mut held) = (None, None);
+        let (mut there, mut held, mut spelled) = (None, None, Spelled::default());
         let dir = match self.base.dir_within(path) {
             // Not made, as asked: there is nothing in it.
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => None,
@@ -193,10 +238,12 @@ impl Plan {
             let names = names_in(&dir).map_err(failed)?;
             let memory = names.iter().map(|(name, _)| size_of::<Name>() + name.len()).sum();
             held = Some(remember(&self.metadata, memory)?);
+            spelled.folding = Folding::look(&dir, names.iter().map(|(name, _)| &name[..]));
             there = Some((dir, names.into_iter().peekable()));
             self.entered.push(path.to_vec());
         }
-        Ok(Open { path: path.to_vec(), there, last: Vec::new(), is_empty: true, _held: held })
+        let (path, last, extraneous) = (path.to_vec(), Vec::new(), Vec::new());
+        Ok(Open { path, there, last, is_empty: true, extraneous, spelled, _held: held })
     }
 
     fn enter_rules(&mut self, path: &[u8], dir: &Root) -> Result<()> {
@@ -261,10 +308,12 @@ impl Plan {
 }
 
 impl Open {
-    /// The next name here that comes before `name`, or at all.
-    fn next_before(&mut self, name: Option<&[u8]>) -> Option<Name> {
-        let (_, there) = self.there.as_mut()?;
-        there.next_if(|(here, _)| name.is_none_or(|name| &here[..] < name))
+    /// Passes the names here that come before `name`, or all that are left.
+    fn set_aside(&mut self, name: Option<&[u8]>) {
+        let Some((_, there)) = self.there.as_mut() else { return };
+        while let Some(extraneous) = there.next_if(|(here, _)| name.is_none_or(|name| &here[..] < name)) {
+            self.extraneous.push(extraneous);
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::path::split;
 use crate::record_log::{RecordLog, Replay};
 use crate::store::backup::Backup;
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, unlinkat};
+use crate::sys::fs::{AtFlags, Mode, fchmod, fstat, unlinkat};
 
 const FILE: &str = "extraneous";
 const MAGIC: &[u8; 8] = b"TGSTRN01";
@@ -94,15 +94,29 @@ fn remove_one(
         *last = Some((parent.to_vec(), base.dir_within(parent).map_err(failed)?));
     }
     let Some((_, directory)) = last.as_ref() else { return Ok(false) };
-    let removed = match (is_directory, backup) {
-        (true, _) => unlinkat(directory.as_fd(), name, AtFlags::REMOVEDIR),
-        (false, None) => unlinkat(directory.as_fd(), name, AtFlags::empty()),
-        (false, Some(backup)) => return backup.take(directory, path),
+    let remove = || {
+        let flags = if *is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
+        match (is_directory, backup) {
+            (false, Some(backup)) => backup.take(directory, path),
+            _ => match unlinkat(directory.as_fd(), name, flags) {
+                Ok(()) => Ok(true),
+                Err(Errno::NOENT | Errno::BUSY) => Ok(false),
+                Err(Errno::NOTEMPTY | Errno::EXIST) if *is_directory => Ok(false),
+                Err(error) => Err(failed(error)),
+            },
+        }
     };
-    match removed {
-        Ok(()) => Ok(true),
-        Err(Errno::NOENT | Errno::BUSY) => Ok(false),
-        Err(Errno::NOTEMPTY | Errno::EXIST) if *is_directory => Ok(false),
-        Err(error) => Err(failed(error)),
+    match remove() {
+        // Its directory goes as well, or gets the mode of the source's at the end.
+        Err(error) if error.kind == ErrorKind::Denied && !parent.is_empty() && open_up(directory).is_ok() => {
+            remove()
+        }
+        removed => removed,
     }
+}
+
+/// Lets us remove what is in a directory of ours.
+fn open_up(directory: &Root) -> Result<(), Errno> {
+    let mode = fstat(directory)?.st_mode & 0o7777;
+    fchmod(directory, Mode::from_raw_mode(mode | 0o300))
 }

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Permit;
 use crate::filter::Filter;
 use crate::hash::Digest;
-use crate::journal::Journal;
+use crate::journal::{Journal, Leftovers};
 use crate::ledger::Ledger;
 use crate::manifest::{Entry, FileId, Kind, MAX_SIZE, Timestamp};
 use crate::mirror::Mirror;
@@ -59,8 +59,8 @@ use stream::StreamHandler;
 /// Streams at once for each worker allowed: lost ones linger until the loss is noticed here.
 const LINGERING: usize = 4;
 
-/// Most entries that wait or have not ended: as many as may be offered at once, and each again where the
-/// sender has compared it.
+/// Most entries that wait or have not ended: as many as may be offered at once, and as many whose comparison the
+/// sender has answered, which it counts no more.
 const MAX_OFFERED: usize = 2 * (WINDOW + OFFER_ENTRIES);
 
 /// The receiving end of one transfer.
@@ -79,10 +79,14 @@ pub struct Destination {
     pub sink: Arc<dyn Sink>,
     /// What is safe; none for memory.
     pub journal: Option<Journal>,
+    /// What an earlier run left, where it is only to be said what a copy would do.
+    pub leftovers: Option<Leftovers>,
     /// What is verified for ever; none if another process holds it.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
     /// Whether the sender can be asked for hashes, and may learn whether they are those of files that are here.
     pub asks_hashes: bool,
+    /// Whether the sender can be told which modes and times are not kept.
+    pub tells_modes: bool,
     /// What it takes of what is offered.
     pub taking: Taking,
     /// What was asked of the sender, if that was asked here: nothing else may be offered.
@@ -106,8 +110,10 @@ impl Destination {
         Self {
             sink,
             journal,
+            leftovers: None,
             catalogue,
             asks_hashes: false,
+            tells_modes: false,
             taking,
             selection,
             moving,
@@ -173,8 +179,9 @@ struct ReceiverState {
     missing: Mutex<BTreeSet<usize>>,
     /// The number of the next entry that is offered.
     next: Mutex<FileId>,
-    /// The places of those that were.
+    /// The places of those that were, and what their names are taken for where file systems take several for one.
     offered: Mutex<Offered>,
+    folded: Mutex<Offered>,
     /// Whether the sender has said that there are no more.
     listed: AtomicBool,
     /// Entries that wait to be prepared.
@@ -182,6 +189,9 @@ struct ReceiverState {
     moving: bool,
     permit: Option<Arc<Permit>>,
     split: Splitting,
+    /// Whether the sender can be told which modes and times are not kept.
+    tells_modes: bool,
+    leftovers: Mutex<Option<Leftovers>>,
     /// Until it is acted on.
     mirror: Mutex<Option<Mirror>>,
 }
@@ -207,7 +217,7 @@ impl Receiver {
         share: Share,
     ) -> Self {
         let Destination { sink, journal, catalogue, asks_hashes, taking, selection, .. } = destination;
-        let Destination { moving, mirror, permit, split, .. } = destination;
+        let Destination { moving, mirror, permit, split, tells_modes, leftovers, .. } = destination;
         let permit = permit.map(Arc::new);
         let checked = selection.as_ref().filter(|selection| selection.can_be_checked());
         let filter = checked.and_then(|selection| selection.filter().ok()).unwrap_or_default();
@@ -247,6 +257,9 @@ impl Receiver {
             asked,
             next: Mutex::default(),
             offered: Mutex::new(Offered::new(&share.metadata)),
+            folded: Mutex::new(Offered::new(&share.metadata)),
+            tells_modes,
+            leftovers: Mutex::new(leftovers),
             listed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             moving,
@@ -334,8 +347,15 @@ impl Receiver {
                 self.check_offer(first, &entries)?;
                 self.intend(Intent::Offer(first, entries))?;
             }
-            Message::Replace(files) => self.intend(Intent::Replace(files))?,
-            Message::Keep(files) => self.intend(Intent::Keep(files))?,
+            Message::Replace(files) => {
+                let answered = files.into_iter().filter_map(|id| Some((id, shared.take_compared(id)?)));
+                self.intend(Intent::Replace(answered.collect()))?;
+            }
+            Message::Keep(files) => {
+                let answered =
+                    files.into_iter().filter_map(|(id, root)| Some((id, shared.take_compared(id)?, root)));
+                self.intend(Intent::Keep(answered.collect()))?;
+            }
             Message::Finish => self.intend(Intent::Finish)?,
             Message::Names(directories) => {
                 directories.iter().try_for_each(|names| shared.asked.check_directory(&names.directory))?;
@@ -355,7 +375,9 @@ impl Receiver {
             }
             // In its place among what is told in order.
             Message::Abandon(id, error) if shared.terms.purpose == Purpose::Plan => {
-                self.intend(Intent::Abandon(id, error))?;
+                if let Some(file) = shared.take_compared(id) {
+                    self.intend(Intent::Abandon(id, file, error))?;
+                }
             }
             Message::Abandon(id, error) => shared.abandon(id, error),
             Message::Permitted(number, leave) => match &shared.permit {
@@ -536,9 +558,14 @@ impl Drop for Receiver {
 }
 
 impl ReceiverState {
+    /// A file whose comparison the sender has answered: from then on it counts with what waits, and not twice.
+    fn take_compared(&self, id: FileId) -> Option<Compared> {
+        self.compared.lock().expect("not poisoned").remove(&id)
+    }
+
     /// The sender gives a file up.
     fn abandon(&self, id: FileId, error: Error) {
-        if let Some(file) = self.compared.lock().expect("not poisoned").remove(&id) {
+        if let Some(file) = self.take_compared(id) {
             self.path.ledger.failed(file.entry.path.as_bytes(), error, true);
             return;
         }

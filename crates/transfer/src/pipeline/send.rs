@@ -401,6 +401,7 @@ impl SenderState {
                     self.ledger.failed(b"", error, false);
                 }
             }
+            Message::NotKept(not_kept) => self.ledger.keeps_not(not_kept),
             Message::Finished => {
                 let mut pending = self.pending.lock().expect("not poisoned");
                 if !pending.finish_sent {

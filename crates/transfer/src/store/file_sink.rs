@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
+use crate::counters::NotKept;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
@@ -18,14 +19,17 @@ use crate::quota::Quota;
 use crate::spec::{RunId, TransferId};
 use crate::store::abandoned;
 use crate::store::apart::{Apart, deepest};
+use crate::store::appearance::{Appearance, times};
 use crate::store::backup::Backup;
-use crate::store::part_file::{PartFile, permissions, times};
+use crate::store::folding::Folding;
+use crate::store::granularity::modified_as;
+use crate::store::part_file::PartFile;
 use crate::store::split_part::SplitPart;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
 use crate::sys::fs::{
-    self, Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, futimens, readlinkat,
+    self, Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, ioctl_getflags, readlinkat,
     renameat, symlinkat, utimensat,
 };
 use crate::sys::host;
@@ -41,6 +45,9 @@ const OPEN_DIRECTORIES: usize = 64;
 /// leads to another file system, as far as the kernel says.
 const IN_SOURCE: Errno = Errno::XDEV;
 
+/// The kernel's FS_CASEFOLD_FL.
+const CASEFOLD: u32 = 0x4000_0000;
+
 /// Where a transfer's files go.
 #[derive(Debug)]
 pub struct FileSink {
@@ -48,10 +55,25 @@ pub struct FileSink {
     base: Option<Root>,
     base_path: Vec<u8>,
     work: Option<WorkDir>,
+    /// The one that an earlier run left, where it is only looked at.
+    left: Option<WorkDir>,
     new_name: Option<RelPath>,
     directories: Mutex<Directories>,
     backup: OnceLock<Arc<Backup>>,
     apart: Arc<Apart>,
+    appearance: Arc<Appearance>,
+    /// Whether the directory was made for this transfer, and the mode that it gets at the end.
+    made: bool,
+    mode: OnceLock<Mode>,
+    folding: Mutex<FoldingByPlace>,
+}
+
+/// What is known of how names are told apart.
+#[derive(Debug, Default)]
+struct FoldingByPlace {
+    of_device: HashMap<u64, Folding>,
+    /// The directory that was asked about last.
+    last: Option<(Vec<u8>, Folding)>,
 }
 
 /// Directories beneath the destination that are kept open.
@@ -137,15 +159,23 @@ impl FileSink {
             there.and_then(|there| accessat(&there, ".", needs, AtFlags::EACCESS)).map_err(failed)?;
         }
         let here = || root.dir(b"").map(Some);
+        let made = checked.as_ref().is_some_and(|path| root.dir(path.as_bytes()).err() == Some(Errno::NOENT));
         let (base, base_path, new_name) = match checked {
             None => (here().map_err(failed)?, Vec::new(), None),
             Some(checked) if single && trimmed == path && root.dir(trimmed).is_err() => {
                 let (parent, name) = checked.split();
                 let base = if parent.is_empty() { here() } else { open(parent) };
+                if let Ok(Some(base)) = &base
+                    && base.stat(name).is_ok_and(|stat| is_special(&stat))
+                {
+                    return Err(special(&shown));
+                }
                 (base.map_err(failed)?, parent.to_vec(), Some(RelPath::new(name)?))
             }
             Some(checked) => (open(checked.as_bytes()).map_err(failed)?, checked.into(), None),
         };
+        let left = base.as_ref().filter(|_| purpose == Purpose::Plan);
+        let left = left.and_then(|base| WorkDir::look(base, &work_id(id, new_name.as_ref())));
         let work = match base.as_ref().filter(|_| purpose == Purpose::Copy) {
             None => None,
             Some(base) => {
@@ -154,13 +184,81 @@ impl FileSink {
                 Some(WorkDir::make(base, &id).map_err(|error| unusable(&shown, error))?)
             }
         };
-        let (directories, backup, apart) = (Mutex::default(), OnceLock::new(), Arc::new(apart));
-        Ok(Self { base, base_path, work, new_name, directories, backup, apart })
+        Ok(Self {
+            base,
+            base_path,
+            work,
+            left,
+            made: made && new_name.is_none() && purpose == Purpose::Copy,
+            new_name,
+            directories: Mutex::default(),
+            backup: OnceLock::new(),
+            appearance: Arc::default(),
+            mode: OnceLock::new(),
+            folding: Mutex::default(),
+            apart: Arc::new(apart),
+        })
     }
 
     /// What it is kept apart from.
     pub const fn apart(&self) -> &Arc<Apart> {
         &self.apart
+    }
+
+    /// The source's directory has this mode, and so has ours at the end if it was made for it. Until then it is no more
+    /// open to others.
+    pub fn keep_mode(&self, mode: Option<u32>) {
+        if let (true, Some(mode), Ok(base)) = (self.made, mode, self.base()) {
+            let special = fstat(base).map_or(0, |stat| stat.st_mode & 0o7000);
+            let _ = fchmod(base, Mode::from_raw_mode(special | mode & 0o777 | 0o700));
+            let _ = self.mode.set(Mode::from_raw_mode(special | mode & 0o777));
+        }
+    }
+
+    /// How the directory at `path` tells names apart.
+    fn folding(&self, path: &[u8]) -> Folding {
+        let mut known = self.folding.lock().expect("not poisoned");
+        if let Some((_, folding)) = known.last.as_ref().filter(|(last, _)| last == path) {
+            return *folding;
+        }
+        let folding = self.look_at_folding(path, &mut known.of_device).unwrap_or_default();
+        known.last = Some((path.to_vec(), folding));
+        folding
+    }
+
+    fn look_at_folding(&self, path: &[u8], of_device: &mut HashMap<u64, Folding>) -> Option<Folding> {
+        let (base, directory) = (self.base().ok()?, self.directory(path).ok()?);
+        if ioctl_getflags(&*directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0) {
+            return Some(Folding::CASEFOLD);
+        }
+        let device = |dir: &Root| fstat(dir).ok().map(|stat| stat.st_dev);
+        let (here, ours) = (device(&directory)?, device(base)?);
+        let folding = of_device.entry(here).or_insert_with(|| match &self.work {
+            Some(work) if here == ours => Folding::probe(work.dir()),
+            _ => Folding::look_into(&directory),
+        });
+        Some(*folding)
+    }
+
+    /// Makes the directory that `entry` is: while files come into it it is no more open to others than at the end, and we
+    /// may write to it.
+    fn make_directory(&self, place: &RelPath, entry: &Entry) -> Result<(), Errno> {
+        let (directory, is_new) = match self.enter(place.as_bytes()) {
+            Err(Errno::NOENT) => (self.make(place.as_bytes())?, true),
+            found => (found?, false),
+        };
+        let stat = fstat(&directory)?;
+        let (special, mode) = (stat.st_mode & 0o7000, stat.st_mode & 0o777);
+        let meanwhile = match is_new {
+            true => entry.mode & 0o777 | 0o700,
+            false if stat.st_uid == host::user() => mode | 0o300,
+            false => mode,
+        };
+        if meanwhile != mode {
+            // Where modes are not kept, that is said of what is refused at the end.
+            let _ = fchmod(&directory, Mode::from_raw_mode(special | meanwhile));
+        }
+        Ok(())
     }
 
     /// From now on what is replaced is kept there.
@@ -195,6 +293,11 @@ impl FileSink {
         self.work.as_ref().map(WorkDir::dir)
     }
 
+    /// The directory with what an earlier run left, where it is only to be said what a copy would do.
+    pub fn left(&self) -> Option<&Root> {
+        self.left.as_ref().map(WorkDir::dir)
+    }
+
     /// Where entries' paths are relative to, beneath the root.
     pub fn base_path(&self) -> &[u8] {
         &self.base_path
@@ -224,12 +327,8 @@ impl FileSink {
         if self.apart.forbids(&directory, mounted) { Err(IN_SOURCE) } else { Ok(directory) }
     }
 
-    /// As [`enter`](Self::enter), making what is missing.
+    /// As [`enter`](Self::enter), making what is missing, as at least the last of it is.
     fn make(&self, path: &[u8]) -> Result<Root, Errno> {
-        match self.enter(path) {
-            Err(Errno::NOENT) => {}
-            entered => return entered,
-        }
         // What is not there is no source, and lies in what contains it.
         let (there, end) = deepest(self.base()?, path);
         there.and_then(|_| self.enter(&path[..end]))?;
@@ -270,6 +369,9 @@ impl FileSink {
         if !same && parent.stat(name).is_ok_and(|stat| self.would_replace_source(&stat)) {
             return Err(in_source(place));
         }
+        if !same && parent.stat(name).is_ok_and(|stat| is_special(&stat)) {
+            return Err(special(place.as_bytes()));
+        }
         if !same {
             let part = part_name(place);
             let work = self.work_dir()?;
@@ -294,11 +396,11 @@ impl Sink for FileSink {
         match &entry.kind {
             Kind::Directory => {
                 let made = match dry {
-                    true => self.enter(place.as_bytes()),
-                    false => self.make(place.as_bytes()),
+                    true => self.enter(place.as_bytes()).map(drop),
+                    false => self.make_directory(place, entry),
                 };
                 match made {
-                    Ok(_) => Ok(Standing::Made),
+                    Ok(()) => Ok(Standing::Made),
                     Err(Errno::NOENT) if dry => Ok(Standing::Made),
                     Err(Errno::NOTDIR) => Err(not_a_directory(place)),
                     Err(error) => Err(failed(error)),
@@ -308,6 +410,7 @@ impl Sink for FileSink {
                 match self.directory(parent).and_then(|parent| parent.stat(name)) {
                     Ok(stat) if self.would_replace_source(&stat) => Err(in_source(place)),
                     Ok(stat) if FileType::from_raw_mode(stat.st_mode).is_dir() => Err(is_a_directory(place)),
+                    Ok(stat) if is_special(&stat) => Err(special(place.as_bytes())),
                     Ok(_) | Err(Errno::NOENT) => Ok(Standing::Made),
                     Err(error) => Err(unreached("create the link", place, error)),
                 }
@@ -329,8 +432,9 @@ impl Sink for FileSink {
                         if *offered == fingerprint(&stat) {
                             return Ok(Standing::Same);
                         }
-                        Ok(Standing::Present(modified(&stat), stat.st_mode & 0o777))
+                        Ok(Standing::Present(modified_as(&stat, entry.mtime), stat.st_mode & 0o777))
                     }
+                    Ok(stat) if is_special(&stat) => Err(special(place.as_bytes())),
                     Ok(_) | Err(Errno::NOENT) => Ok(Standing::Absent),
                     Err(error) => Err(failed(error)),
                 }
@@ -338,7 +442,7 @@ impl Sink for FileSink {
         }
     }
 
-    fn there(&self, path: &RelPath) -> Result<Option<There>> {
+    fn there(&self, path: &RelPath, mtime: Timestamp) -> Result<Option<There>> {
         let place = self.new_name.as_ref().unwrap_or(path);
         let (parent, name) = place.split();
         let looked = self.directory(parent).and_then(|directory| {
@@ -354,7 +458,7 @@ impl Sink for FileSink {
                 }
                 _ => None,
             };
-            Ok(There { kind, mode: stat.st_mode & 0o777, mtime: modified(&stat) })
+            Ok(There { kind, mode: stat.st_mode & 0o777, mtime: modified_as(&stat, mtime) })
         });
         match looked {
             Ok(there) => Ok(Some(there)),
@@ -390,12 +494,22 @@ impl Sink for FileSink {
         if entry.size() > BLOCK || keep {
             fs::ftruncate(&fd, entry.size()).map_err(failed)?;
         }
-        Ok(Box::new(PartFile::new(fd, place.clone(), entry.size(), keep)))
+        Ok(Box::new(PartFile::new(fd, place.clone(), entry.size(), keep, &self.appearance)))
+    }
+
+    fn folded(&self, entry: &Entry) -> Option<Vec<u8>> {
+        let place = self.place(entry);
+        let folding = self.folding(place.split().0);
+        folding.is_any().then(|| folding.key(place.as_bytes()))
     }
 
     fn has_part(&self, entry: &Entry) -> bool {
-        let Some(work) = &self.work else { return false };
-        let stat = work.reopen(&part_name(self.place(entry))).ok().and_then(|fd| fstat(&fd).ok());
+        let part = part_name(self.place(entry));
+        let stat = match (&self.work, &self.left) {
+            (Some(work), _) => work.reopen(&part).ok().and_then(|fd| fstat(&fd).ok()),
+            (None, Some(left)) => left.dir().stat(part.as_bytes()).ok(),
+            (None, None) => None,
+        };
         stat.is_some_and(|stat| stat.st_size as u64 == entry.size())
     }
 
@@ -421,7 +535,7 @@ impl Sink for FileSink {
         let base = self.base().map_err(failed)?;
         let id = split_id(entry, place, run, verify);
         let part = (place, part_name(place), entry.size());
-        SplitPart::open(base, (&id, work.name()), part, made, descriptors)
+        SplitPart::open(base, (&id, work.name()), part, made, (descriptors, &self.appearance))
     }
 
     fn publish_split(&self, entry: &Entry, part: &SplitPart) -> Result<()> {
@@ -457,9 +571,7 @@ impl Sink for FileSink {
         let failed = |error| Error::io("set mode and times of", place.as_bytes(), error);
         let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let there = self.base().and_then(|base| base.open_beneath(place.as_bytes(), flags, Mode::empty()));
-        let there = there.map_err(failed)?;
-        fchmod(&there, permissions(entry)).map_err(failed)?;
-        futimens(&there, &times(entry.mtime)).map_err(failed)
+        self.appearance.set(&there.map_err(failed)?, entry).map_err(failed)
     }
 
     fn settle(&self, entry: &Entry) -> Result<()> {
@@ -473,7 +585,14 @@ impl Sink for FileSink {
         fs::fsync(&*directory.map_err(|error| unreached("make durable", place, error))?).map_err(failed)
     }
 
+    fn not_kept(&self) -> NotKept {
+        self.appearance.not_kept()
+    }
+
     fn clean_up(&self) {
+        if let (Some(mode), Some(base)) = (self.mode.get(), &self.base) {
+            let _ = fchmod(base, *mode);
+        }
         if let (Some(work), Some(base)) = (&self.work, &self.base) {
             work.remove(base);
         }
@@ -514,8 +633,16 @@ pub(super) fn digest_of(
     Ok(hash.root())
 }
 
-fn modified(stat: &Stat) -> Timestamp {
-    Timestamp { seconds: stat.st_mtime, nanoseconds: stat.st_mtime_nsec as u32 }
+/// Whether it is a device, a pipe or a socket: none of them is replaced by a file.
+fn is_special(stat: &Stat) -> bool {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    !kind.is_file() && !kind.is_dir() && !kind.is_symlink()
+}
+
+fn special(path: &[u8]) -> Error {
+    let why =
+        format!("will not replace {}: it is a device, a pipe or a socket; name another place", show(path));
+    Error::new(ErrorKind::Denied, why)
 }
 
 /// Nothing can be put into `path`. What is missing is made, so that something is not there says that nothing can be.

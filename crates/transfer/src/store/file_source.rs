@@ -18,23 +18,29 @@ use crate::selection::Selection;
 use crate::spec::Sources;
 use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
-use crate::sys::fs::{Mode, OFlags};
+use crate::sys::fs::{Mode, OFlags, fstat};
+use crate::sys::thread;
 use crate::terms::Links;
 
 mod names;
 mod places;
 mod reader;
+mod settling;
 mod tree;
 mod unlinked;
 mod walk;
 
 use names::Names;
 use reader::{FileReader, changed};
+use settling::{LOOKS, is_short, unsettled};
 use tree::Tree;
 use unlinked::Unlinked;
 use walk::Walk;
 
 pub(crate) use walk::{MAX_DEPTH, rule_file};
+
+/// Most files that are put off until their times have settled.
+const MAX_YOUNG: usize = 16 << 10;
 
 /// Trees and files of the local file system.
 #[derive(Debug)]
@@ -188,11 +194,79 @@ impl FileSource {
         self.links != Links::Follow && tree.base.dir_within(inner).is_err_and(|error| error == Errno::XDEV)
     }
 
+    /// Puts a file off whose time may be that of a later write too; `None` if it is shown later.
+    fn put_off(&self, found: Found, young: &mut Vec<Listed>) -> Option<Found> {
+        let Found::Entry(listed) = found else { return Some(found) };
+        let is_file = matches!(listed.entry.kind, Kind::File { .. });
+        match unsettled(listed.entry.mtime).filter(|_| is_file) {
+            None => Some(Found::Entry(listed)),
+            Some(wait) if is_short(wait) => {
+                thread::sleep(wait);
+                let again = self.look_again(&listed);
+                Some(
+                    again.map_or_else(
+                        |error| Found::Problem(self.inner(&listed).to_vec(), error),
+                        Found::Entry,
+                    ),
+                )
+            }
+            Some(_) => {
+                young.push(listed);
+                None
+            }
+        }
+    }
+
+    /// Shows files that were put off once their times have settled; `false` once nobody wants more.
+    fn settle(&self, young: &mut Vec<Listed>, found: &mut dyn FnMut(Found) -> bool) -> bool {
+        for look in 1..=LOOKS {
+            let longest = young.iter().filter_map(|listed| unsettled(listed.entry.mtime)).max();
+            thread::sleep(longest.unwrap_or_default());
+            for listed in std::mem::take(young) {
+                let shown = match self.look_again(&listed) {
+                    Ok(now) if unsettled(now.entry.mtime).is_none() => {
+                        self.listed.fetch_add(1, Relaxed);
+                        Found::Entry(now)
+                    }
+                    Ok(now) if look < LOOKS => {
+                        young.push(now);
+                        continue;
+                    }
+                    Ok(now) => {
+                        let error = changed(now.entry.path.as_bytes(), "it is written to again and again");
+                        Found::Problem(self.inner(&listed).to_vec(), error)
+                    }
+                    Err(error) => Found::Problem(self.inner(&listed).to_vec(), error),
+                };
+                if !found(shown) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// What a listed file is by now.
+    fn look_again(&self, listed: &Listed) -> Result<Listed> {
+        let path = listed.entry.path.as_bytes();
+        let stat = self.open_as(listed, OFlags::PATH)?;
+        let stat = fstat(&stat).map_err(|error| Error::io("read", path, error))?;
+        let entry = walk::file_entry(listed.entry.path.clone(), &stat);
+        let entry = entry.ok_or_else(|| changed(path, "it is no file any more"))?;
+        match self.selection.fits(&entry) {
+            true => Ok(Listed { entry, root: listed.root }),
+            false => Err(changed(path, "it got another size")),
+        }
+    }
+
     fn open_file(&self, file: &Listed) -> Result<OwnedFd> {
+        self.open_as(file, OFlags::RDONLY | OFlags::NONBLOCK)
+    }
+
+    fn open_as(&self, file: &Listed, flags: OFlags) -> Result<OwnedFd> {
         let tree = &self.roots[usize::from(file.root)];
         let path = file.entry.path.as_bytes();
         let inner = self.inner(file);
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK;
         let opened = match tree.links(self.links) {
             Links::Follow => tree.open_following(inner, flags),
             _ => tree.base.open_beneath(inner, flags, Mode::empty()),
@@ -213,16 +287,28 @@ impl Source for FileSource {
         }
     }
 
+    fn contents_mode(&self) -> Option<u32> {
+        let tree = &self.roots[*self.contents.first()?];
+        fstat(&tree.base).ok().map(|stat| stat.st_mode & 0o777)
+    }
+
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
+        let mut young = Vec::new();
         let mut counted = |found_one: Found| {
-            self.listed.fetch_add(u64::from(matches!(found_one, Found::Entry(_))), Relaxed);
-            found(found_one)
+            if let Some(found_one) = self.put_off(found_one, &mut young) {
+                self.listed.fetch_add(u64::from(matches!(found_one, Found::Entry(_))), Relaxed);
+                if !found(found_one) {
+                    return false;
+                }
+            }
+            young.len() < MAX_YOUNG || self.settle(&mut young, found)
         };
         for (index, tree) in self.roots.iter().enumerate() {
             if !Walk::new(self, tree, index as u16, &mut counted).run()? {
                 return Ok(());
             }
         }
+        self.settle(&mut young, found);
         Ok(())
     }
 
@@ -333,5 +419,48 @@ mod tests {
         let (entries, problems, notes) = listed(&[&socket, &a], Links::Skip);
         assert_eq!(entries, ["a", "a/same"]);
         assert_eq!((problems, notes), (vec![("socket".to_owned(), ErrorKind::Usage)], Vec::new()));
+    }
+
+    #[test]
+    fn a_file_as_young_as_its_file_system_tells_times_apart_is_shown_once_it_has_settled() {
+        let place = tempfile::tempdir().expect("a directory");
+        let (young, old) = (place.path().join("young"), place.path().join("old"));
+        for file in [&young, &old] {
+            fs::write(file, "first").expect("written");
+        }
+        // As a file system of whole seconds tells them.
+        let whole = |file: &Path, ago: u64| {
+            let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+            let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(now.as_secs() - ago);
+            fs::File::options().write(true).open(file).expect("opened").set_modified(time).expect("set");
+        };
+        whole(&old, 60);
+        whole(&young, 0);
+        let paths = [place.path().join("").as_os_str().as_bytes().to_vec()];
+        let source = FileSource::local(&paths, Links::Skip).expect("opened").moved(true).expect("no link");
+        let mut shown = Vec::new();
+        let listed = source.list(&mut |found| {
+            let Found::Entry(listed) = found else { panic!("{found:?}") };
+            if shown.is_empty() {
+                // Nobody could tell it from the first by size and time.
+                fs::write(&young, "again").expect("written");
+                whole(&young, 0);
+            }
+            shown.push(listed);
+            true
+        });
+        listed.expect("listed");
+        assert_eq!(
+            shown.iter().map(|listed| listed.entry.path.to_string()).collect::<Vec<_>>(),
+            ["old", "young"]
+        );
+        // It is what was written last that is read, and that may be removed.
+        let mut buffer = [0; 5];
+        source.open(&shown[1], 0..5).and_then(|mut reader| reader.read(0, &mut buffer)).expect("as listed");
+        assert_eq!(&buffer, b"again");
+        source.remove(&shown[1]).expect("removed");
+        fs::write(&old, "other").expect("written");
+        whole(&old, 60);
+        source.remove(&shown[0]).expect_err("another version");
     }
 }

@@ -1,15 +1,17 @@
 //! An unfinished file in a work directory.
 
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
 
 use crate::error::{Error, Result};
-use crate::manifest::{BLOCK, Entry, Timestamp};
+use crate::manifest::{BLOCK, Entry};
 use crate::path::RelPath;
 use crate::store::SinkFile;
-use crate::sys::fs::{self, FallocateFlags, Mode, Timespec, Timestamps, UTIME_OMIT, fchmod, futimens};
+use crate::store::appearance::Appearance;
+use crate::sys::fs::{self, FallocateFlags};
 
 /// A file in the work directory.
 #[derive(Debug)]
@@ -20,13 +22,21 @@ pub(super) struct PartFile {
     /// Whether it may hold bytes that were not written by this run, or that turned out wrong.
     stale: AtomicBool,
     sealed: AtomicBool,
+    appearance: Arc<Appearance>,
 }
 
 impl PartFile {
     /// The file `fd`, of `size` bytes once it is whole, for `place`; `stale` if it may hold bytes that were not written by
     /// this run.
-    pub(super) fn new(fd: OwnedFd, place: RelPath, size: u64, stale: bool) -> Self {
-        Self { fd, place, size, stale: AtomicBool::new(stale), sealed: AtomicBool::new(false) }
+    pub(super) fn new(
+        fd: OwnedFd,
+        place: RelPath,
+        size: u64,
+        stale: bool,
+        appearance: &Arc<Appearance>,
+    ) -> Self {
+        let (stale, sealed) = (AtomicBool::new(stale), AtomicBool::new(false));
+        Self { fd, place, size, stale, sealed, appearance: Arc::clone(appearance) }
     }
 
     fn failed(&self, error: Errno) -> Error {
@@ -68,8 +78,7 @@ impl SinkFile for PartFile {
     }
 
     fn seal(&self, entry: &Entry) -> Result<()> {
-        fchmod(&self.fd, permissions(entry)).map_err(|error| self.failed(error))?;
-        futimens(&self.fd, &times(entry.mtime)).map_err(|error| self.failed(error))?;
+        self.appearance.set(&self.fd, entry).map_err(|error| self.failed(error))?;
         self.sealed.store(true, Relaxed);
         Ok(())
     }
@@ -79,16 +88,4 @@ impl SinkFile for PartFile {
         let synced = if self.sealed.load(Relaxed) { fs::fsync(&self.fd) } else { fs::fdatasync(&self.fd) };
         synced.map_err(|error| self.failed(error))
     }
-}
-
-/// Read, write and execute. Set-user-ID, set-group-ID and sticky bits are left out: ownership is not
-/// kept, so they would mean something else here, and a peer must not make a program of ours privileged.
-pub(super) fn permissions(entry: &Entry) -> Mode {
-    Mode::from_raw_mode(entry.mode & 0o777)
-}
-
-/// As the kernel is told them.
-pub(super) fn times(mtime: Timestamp) -> Timestamps {
-    let time = Timespec { tv_sec: mtime.seconds, tv_nsec: i64::from(mtime.nanoseconds) as _ };
-    Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: time }
 }

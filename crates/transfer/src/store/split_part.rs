@@ -16,6 +16,7 @@ use crate::quota::{Held, Quota};
 use crate::record_log::{RecordLog, Replay};
 use crate::spec::TransferId;
 use crate::store::SinkFile;
+use crate::store::appearance::Appearance;
 use crate::store::part_file::PartFile;
 use crate::store::work_dir::{JOURNAL, WorkDir};
 use crate::sys::confined::Root;
@@ -45,6 +46,7 @@ pub struct SplitPart {
     place: RelPath,
     size: u64,
     log: Mutex<Log>,
+    appearance: Arc<Appearance>,
     _held: Held,
 }
 
@@ -63,7 +65,7 @@ impl SplitPart {
         (id, transfer): (&TransferId, &str),
         (place, part, size): (&RelPath, String, u64),
         made: bool,
-        descriptors: &Arc<Quota>,
+        (descriptors, appearance): (&Arc<Quota>, &Arc<Appearance>),
     ) -> Result<Option<Arc<Self>>> {
         let failed = |error| Error::io("create", place.as_bytes(), error);
         let held = descriptors.take(DESCRIPTORS).ok_or_else(|| {
@@ -77,8 +79,9 @@ impl SplitPart {
                     let records = RecordLog::open(work.dir(), &name, MAGIC, |_| {})?;
                     let base = base.dir(b"").map_err(failed)?;
                     let log = Mutex::new(Log { records, named: false });
-                    let place = place.clone();
-                    return Ok(Some(Arc::new(Self { base, work, part, place, size, log, _held: held })));
+                    let (place, appearance) = (place.clone(), Arc::clone(appearance));
+                    let part = Self { base, work, part, place, size, log, appearance, _held: held };
+                    return Ok(Some(Arc::new(part)));
                 }
                 if !made {
                     return Ok(None);
@@ -142,7 +145,7 @@ impl SplitPart {
     /// The file itself.
     pub fn file(&self) -> Result<Box<dyn SinkFile>> {
         let fd = self.work.reopen(&self.part)?;
-        Ok(Box::new(PartFile::new(fd, self.place.clone(), self.size, true)))
+        Ok(Box::new(PartFile::new(fd, self.place.clone(), self.size, true, &self.appearance)))
     }
 
     /// Where it lies, and its name there.

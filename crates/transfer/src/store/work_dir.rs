@@ -62,6 +62,14 @@ impl WorkDir {
         }
     }
 
+    /// The work directory of transfer `id` in `base`, to be looked at and left as it is, if there is one of ours.
+    pub fn look(base: &Root, id: &TransferId) -> Option<Self> {
+        let name = data_encoding::HEXLOWER.encode(id);
+        let dir = base.dir(&path_of(&name)).ok()?;
+        let owner = fstat(&dir).ok()?.st_uid;
+        (owner == host::user()).then_some(Self { dir, name, owner })
+    }
+
     /// One that is there, if it is ours.
     fn of(dir: Root, name: String, is_new: bool) -> Result<Self> {
         let path = path_of(&name);

@@ -84,6 +84,12 @@ pub(crate) fn wall() -> SystemTime {
     SystemTime::now()
 }
 
+/// How often the kernel's clock for the times of files moves on: what is written in between gets one time.
+pub(crate) fn tick() -> Duration {
+    let tick = rustix::time::clock_getres(rustix::time::ClockId::RealtimeCoarse);
+    Duration::from_nanos(tick.tv_nsec.try_into().unwrap_or_default())
+}
+
 /// Lets `duration` pass.
 #[inline]
 pub fn sleep(duration: Duration) {

@@ -3,8 +3,8 @@
 
 pub use rustix::fs::{
     Access, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec,
-    Timestamps, UTIME_NOW, UTIME_OMIT, accessat, fchmod, flock, fstat, futimens, linkat, mkdirat, openat,
-    readlinkat, seek, statat, symlinkat, unlinkat, utimensat,
+    Timestamps, UTIME_NOW, UTIME_OMIT, accessat, fchmod, flock, fstat, futimens, ioctl_getflags, linkat,
+    mkdirat, openat, readlinkat, seek, statat, symlinkat, unlinkat, utimensat,
 };
 
 use std::io::Write as _;

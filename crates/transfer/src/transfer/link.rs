@@ -18,8 +18,8 @@ use crate::terms::{Purpose, Terms};
 use crate::text::foreign;
 use crate::wire::handshake::{self, Opened, Unopened};
 use crate::wire::message::{
-    DELETION_SINCE, FENCE_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message, OMITTED_SINCE,
-    PLACES_SINCE, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE, VERSIONS,
+    DELETION_SINCE, FENCE_SINCE, FILES_SINCE, IPERF3_BETWEEN_SINCE, IPERF3_SINCE, MODES_SINCE, Message,
+    OMITTED_SINCE, PLACES_SINCE, PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE, VERSIONS,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
@@ -213,6 +213,13 @@ impl Link {
             return;
         }
         told(sources, self.version).iter().for_each(|message| self.outbox.send(message));
+    }
+
+    /// Says what mode the directory has whose contents will be sent.
+    pub fn name_contents_mode(&self, mode: Option<u32>) {
+        if self.version >= MODES_SINCE && mode.is_some() {
+            self.outbox.send(&Message::ContentsMode(mode));
+        }
     }
 
     /// Dials the data streams of the transfer that was asked for, at `address`.

@@ -13,7 +13,7 @@ use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Side, StreamKeeper};
 use crate::fence::{Fence, Permit};
-use crate::journal::Journal;
+use crate::journal::{Journal, Leftovers};
 use crate::ledger::Ledger;
 use crate::mirror::Mirror;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
@@ -36,7 +36,7 @@ use crate::text::show;
 use crate::transfer::link::{Link, check_ticket, one_time_ticket};
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace, Tracked};
-use crate::wire::message::{Message, PLACES_SINCE, RUN_SINCE, Request, TELL_SINCE};
+use crate::wire::message::{MODES_SINCE, Message, PLACES_SINCE, RUN_SINCE, Request, TELL_SINCE};
 use crate::wire::session::Inbox;
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
@@ -198,6 +198,7 @@ pub fn push(
     link.name_fence(setup.fence.is_some())?;
     link.name_split(setup.split.as_ref());
     link.name_sources(source.sources());
+    link.name_contents_mode(source.contents_mode());
     link.request(request)?;
     let dialer = link.dialer(address, &setup.terms);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
@@ -240,6 +241,13 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
         true => sources_of(&inbox, version)?,
         false => Sources::default(),
     };
+    let contents_mode = match version >= MODES_SINCE && has_read_stage {
+        true => match inbox.receive()? {
+            Message::ContentsMode(mode) => mode,
+            _ => return Err(Error::protocol("the endpoint did not say what mode its directory has")),
+        },
+        false => None,
+    };
     let (asked, destination) = match to {
         None => {
             let sink = Arc::new(NullSink);
@@ -253,7 +261,9 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let id = setup.id_of(id);
             let apart = Apart::from(sources, setup.removing());
             let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.purpose, apart)?;
+            sink.keep_mode(contents_mode);
             let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose()?;
+            let leftovers = sink.left().and_then(|left| Leftovers::read(left, &setup.share.metadata).ok());
             let catalogue = setup.catalogues.for_purpose(setup.terms.purpose, &local.absolute);
             let asked = Asked::of(paths, local.takes_name);
             let asks_hashes = version >= TELL_SINCE;
@@ -272,8 +282,10 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
                 Destination {
                     sink,
                     journal,
+                    leftovers,
                     catalogue,
                     asks_hashes,
+                    tells_modes: version >= MODES_SINCE,
                     taking,
                     selection,
                     moving: setup.moving,

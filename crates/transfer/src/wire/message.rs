@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::{Bounds, Concurrency, PerStage};
 
 use crate::bounded::at_most;
-use crate::counters::{CounterDetail, Counters, Totals};
+use crate::counters::{CounterDetail, Counters, NotKept, Totals};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
@@ -25,7 +25,7 @@ use crate::wire::files::{FileReply, FileRequest};
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 11);
+pub const VERSIONS: (u16, u16) = (1, 12);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -80,6 +80,10 @@ pub(crate) const OMITTED_SINCE: u16 = 11;
 pub(crate) const PLACES_SINCE: u16 = 11;
 /// The version since which an end tells how long its workers worked.
 pub(crate) const WORKED_SINCE: u16 = 11;
+
+/// The version since which a receiver is told the mode of the directory whose contents it gets, and tells how much of modes
+/// and times it could not keep.
+pub(crate) const MODES_SINCE: u16 = 12;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -369,6 +373,12 @@ pub enum Message {
     Draining(PerStage<f64>),
     /// Sender, ahead of `Roots`: where that lies, in as many messages as it takes; since version 11.
     Places(SourcePlaces),
+
+    /// Sender, behind `Roots`: the mode of the directory whose contents it sends, if it is one, for the directory that is
+    /// made for them; since version 12.
+    ContentsMode(Option<u32>),
+    /// Receiver, and the sender to a third party: what the destination refused to keep; since version 12.
+    NotKept(NotKept),
 }
 
 /// Encodes `message` with its length prefix.

@@ -41,6 +41,8 @@ pub struct Listing {
 #[derive(Debug, Default)]
 struct Told {
     summary: PlanSummary,
+    /// Bytes of files whose content would not be sent.
+    unsent_bytes: u64,
     /// Why nothing more can be printed.
     error: Option<Error>,
 }
@@ -63,6 +65,9 @@ impl Listing {
         for planned in planned {
             let line = line(planned);
             told.summary.add(&line);
+            if !line.sent && line.action != Action::Delete {
+                told.unsent_bytes += line.bytes;
+            }
             if !self.shown.quiet && (self.shown.same || line.action != Action::Same) {
                 lines.push(if self.shown.json { json(&line) } else { for_people(&line) });
             }
@@ -78,7 +83,7 @@ impl Listing {
 
     /// Has `work` say what it would do, and prints what that comes to; `known` is how fast its path was.
     pub fn run(&self, mut work: Work<'_>, known: Option<KnownRate>) -> anyhow::Result<ExitCode> {
-        let mut failed = (Vec::new(), 0);
+        let (mut failed, mut there) = ((Vec::new(), 0), 0);
         let result = (work.begin)().and_then(|begun| {
             let mut transfer = begun.transfer;
             // Nothing is read or sent, so nobody is needed for it.
@@ -92,10 +97,15 @@ impl Listing {
             };
             let ledger = Arc::clone(transfer.ledger());
             drop(transfer);
-            failed = (ledger.failures().iter().map(failed_file).collect(), ledger.totals().files_failed);
+            let totals = ledger.totals();
+            failed = (ledger.failures().iter().map(failed_file).collect(), totals.files_failed);
+            there = totals.bytes_skipped;
             result
         });
         let mut told = self.told.lock().expect("not poisoned");
+        // What an earlier run left of files that are not whole is not sent again.
+        let left = there.saturating_sub(told.unsent_bytes);
+        told.summary.sent_bytes = told.summary.sent_bytes.saturating_sub(left);
         let error = told.error.take().or_else(|| result.err().map(|error| self.in_own_words(error)));
         let (failures, failed) = failed;
         let summary = PlanSummary {

@@ -2,7 +2,7 @@
 
 use super::ReceiverState;
 use crate::error::{Error, ErrorKind, Result};
-use crate::manifest::Kind;
+use crate::manifest::{Kind, Timestamp};
 use crate::mirror::Deleted;
 use crate::mirror::plan::Extraneous;
 use crate::offer::{DirectoryNames, OFFER_ENTRIES};
@@ -81,7 +81,7 @@ impl ReceiverState {
     /// None of what has vanished meanwhile.
     fn planned_removal(&self, extraneous: Extraneous) -> Option<Planned> {
         let path = RelPath::new(extraneous.path).ok()?;
-        let there = self.path.sink.there(&path).ok()??;
+        let there = self.path.sink.there(&path, Timestamp::default()).ok()??;
         let (kind, size) = match there.kind {
             Some(Kind::Directory) => (EntryKind::Directory, 0),
             Some(Kind::Symlink { .. }) => (EntryKind::Link, 0),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hashed::ByItself;
 use crate::manifest::{Entry, Kind};
-use crate::path::{RelPath, split};
+use crate::path::split;
 use crate::quota::{Held, Quota};
 use crate::text::show;
 
@@ -125,21 +125,10 @@ impl Offered {
         Self { hasher: RandomState::new(), seen: HashSet::default(), most: MAX_NAMES, held }
     }
 
-    /// Takes `place` for a file or a link; an error if another one of this run has it. `open` are the places of
-    /// those that have not ended, which are never forgotten.
-    pub fn take(&mut self, place: &RelPath, open: impl FnOnce() -> Vec<RelPath>) -> Result<()> {
-        match self.is_new(place, open) {
-            true => Ok(()),
-            false => {
-                let why = format!("{place} is offered twice: only the first is taken");
-                Err(Error::new(ErrorKind::Usage, why))
-            }
-        }
-    }
-
-    /// Whether `place` is offered for the first time, as far as that is remembered.
-    pub fn is_new(&mut self, place: &RelPath, open: impl FnOnce() -> Vec<RelPath>) -> bool {
-        let name = self.hasher.hash_one(place.as_bytes());
+    /// Whether `place` is offered for the first time, as far as that is remembered. `open` are the places of those that have
+    /// not ended, which are never forgotten.
+    pub fn is_new(&mut self, place: &[u8], open: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
+        let name = self.hasher.hash_one(place);
         let full = self.seen.len() == self.seen.capacity();
         if !full && self.seen.len() < self.most {
             return self.seen.insert(name);
@@ -148,7 +137,7 @@ impl Offered {
             return false;
         }
         if self.seen.len() >= self.most || (full && !self.held.resize((2 * self.seen.len() + 8) * NAME)) {
-            self.seen = open().iter().map(|place| self.hasher.hash_one(place.as_bytes())).collect();
+            self.seen = open().iter().map(|place| self.hasher.hash_one(&place[..])).collect();
         }
         self.seen.insert(name)
     }
@@ -158,6 +147,7 @@ impl Offered {
 mod tests {
     use super::*;
     use crate::manifest::Timestamp;
+    use crate::path::RelPath;
 
     fn entry(path: &str, kind: Kind) -> Entry {
         Entry { path: RelPath::new(path).expect("a name"), kind, mode: 0o644, mtime: Timestamp::default() }
@@ -186,15 +176,15 @@ mod tests {
 
     #[test]
     fn a_place_is_taken_once_and_what_is_open_is_not_forgotten() {
-        let place = |number: usize| RelPath::new(format!("f{number}")).expect("a name");
+        let place = |number: usize| format!("f{number}").into_bytes();
         let mut offered = Offered { most: 4, ..Offered::new(&Quota::unlimited()) };
         for number in 0..4 {
-            offered.take(&place(number), Vec::new).expect("new");
-            offered.take(&place(number), Vec::new).expect_err("offered twice");
+            assert!(offered.is_new(&place(number), Vec::new));
+            assert!(!offered.is_new(&place(number), Vec::new), "offered twice");
         }
-        offered.take(&place(9), || vec![place(2)]).expect("new");
-        offered.take(&place(2), Vec::new).expect_err("it is open");
-        offered.take(&place(0), Vec::new).expect("long ended");
+        assert!(offered.is_new(&place(9), || vec![place(2)]));
+        assert!(!offered.is_new(&place(2), Vec::new), "it is open");
+        assert!(offered.is_new(&place(0), Vec::new), "long ended");
         assert!(offered.seen.len() <= 4);
     }
 }

@@ -8,15 +8,19 @@ use super::preparing::Intent;
 use super::{Compared, ReceiverState};
 use crate::catalogue::Verified;
 use crate::error::{Error, Result};
-use crate::manifest::{Entry, FileId, Kind};
+use crate::journal::Left;
+use crate::manifest::{Entry, FileId, Kind, segment_range};
 use crate::offer::{OFFER_ENTRIES, Verdict};
-use crate::pipeline::write_path::WriteHandler;
+use crate::pipeline::write_path::{WriteHandler, segments_left};
 use crate::plan::{Difference, Planned, PlannedChange};
 use crate::quota::{Held, remember};
 use crate::store::{Standing, There};
 use crate::sys::sync::mpsc;
 use crate::terms::Compare;
 use crate::wire::message::Message;
+
+/// Segments in one message.
+const TOLD_SEGMENTS: usize = 4096;
 
 /// What is known at once of an entry.
 enum Looked {
@@ -80,7 +84,6 @@ impl ReceiverState {
             decided.waiting.insert(id, (entry, verdict, held));
             Ok(())
         };
-        let compared = |id: &FileId| self.compared.lock().expect("not poisoned").remove(id);
         match intent {
             Intent::Offer(first, entries) => {
                 let known = self.known(&entries);
@@ -98,29 +101,23 @@ impl ReceiverState {
                 }
             }
             Intent::Replace(files) => {
-                for id in files {
-                    if let Some(file) = compared(&id) {
-                        let verdict = self.compared_with(&file, false);
-                        put(id, file.entry, verdict)?;
-                    }
+                for (id, file) in files {
+                    let verdict = self.compared_with(&file, false);
+                    put(id, file.entry, verdict)?;
                 }
             }
             Intent::Keep(files) => {
-                for (id, root) in files {
-                    if let Some(file) = compared(&id) {
-                        let is_same = file
-                            .recorded
-                            .is_none_or(|(hash, mtime)| hash == root && self.still_has(&file.entry, mtime));
-                        let verdict = self.compared_with(&file, is_same);
-                        put(id, file.entry, verdict)?;
-                    }
-                }
-            }
-            Intent::Abandon(id, error) => {
-                if let Some(file) = compared(&id) {
-                    let (Looked::Decided(verdict) | Looked::Asks(verdict)) = self.cannot(&file.entry, error);
+                for (id, file, root) in files {
+                    let is_same = file
+                        .recorded
+                        .is_none_or(|(hash, mtime)| hash == root && self.still_has(&file.entry, mtime));
+                    let verdict = self.compared_with(&file, is_same);
                     put(id, file.entry, verdict)?;
                 }
+            }
+            Intent::Abandon(id, file, error) => {
+                let (Looked::Decided(verdict) | Looked::Asks(verdict)) = self.cannot(&file.entry, error);
+                put(id, file.entry, verdict)?;
             }
             Intent::Finish | Intent::Names(_) | Intent::NamesEnd(_) => {}
         }
@@ -139,12 +136,15 @@ impl ReceiverState {
     /// What a run would do about an entry, decided as it does.
     fn look(&self, id: FileId, entry: &Entry, known: Option<Verified>) -> Result<Looked> {
         let would = |change| Ok(Looked::Decided(Verdict::Would(change)));
+        self.is_first(entry)?;
         if self.leaves_out(entry)? {
             return Ok(Looked::Decided(Verdict::Leave));
         }
         let standing = self.path.sink.prepare(entry, true)?;
+        let left = self.leftovers.lock().expect("not poisoned").as_mut().and_then(|left| left.take(entry));
         let is_file = matches!(entry.kind, Kind::File { .. });
-        let Some(there) = self.path.sink.there(&entry.path)? else {
+        let Some(there) = self.path.sink.there(&entry.path, entry.mtime)? else {
+            self.would_go_on(id, entry, left);
             return would(PlannedChange::new(is_file));
         };
         let mut differs = differences(entry, &there);
@@ -152,6 +152,9 @@ impl ReceiverState {
             if standing == Standing::Same {
                 differs.clear();
                 self.path.ledger.skipped(entry.size());
+            }
+            if standing != Standing::Same {
+                self.would_go_on(id, entry, left);
             }
             return would(PlannedChange::of(differs, is_file && standing != Standing::Same));
         };
@@ -161,24 +164,39 @@ impl ReceiverState {
             return Ok(Looked::Asks(Verdict::Exists(digest)));
         }
         let (hash, recorded) = self.recorded(entry, mtime, known);
-        if mtime == entry.mtime && recorded {
+        let renamed =
+            left.as_ref().is_some_and(|left| left.root.is_some()) && !self.path.sink.has_part(entry);
+        if mtime == entry.mtime && (recorded || renamed) {
             self.path.ledger.skipped(entry.size());
             return would(PlannedChange::of(differs, false));
         }
-        if let Some(hash) = hash.filter(|_| self.asks_hashes) {
+        if let Some(hash) = hash.filter(|_| self.asks_hashes && left.is_none()) {
             self.compare(id, entry, Some((hash, mtime)))?;
             return Ok(Looked::Asks(Verdict::Tell));
         }
         if mtime == entry.mtime {
             differs.push(Difference::Unverified);
         }
+        self.would_go_on(id, entry, left);
         would(PlannedChange::of(differs, true))
+    }
+
+    /// Tells which segments of a file that would be sent are there from an earlier run.
+    fn would_go_on(&self, id: FileId, entry: &Entry, left: Option<Left>) {
+        let Some(left) = left.filter(|_| self.path.sink.has_part(entry)) else { return };
+        let segments: Vec<_> = segments_left(left, entry.size()).into_iter().collect();
+        let there = segments.iter().map(|(segment, _)| segment_range(*segment, entry.size()));
+        self.path.ledger.already(there.map(|range| range.end - range.start).sum());
+        for some in segments.chunks(TOLD_SEGMENTS) {
+            let message = Message::Have(id, some.to_vec());
+            self.outbox.send_patiently(&message, || self.path.is_stopped());
+        }
     }
 
     /// What would become of a file that is there, after the sender has read its own.
     fn compared_with(&self, file: &Compared, is_same: bool) -> Verdict {
         let entry = &file.entry;
-        match self.path.sink.there(&entry.path) {
+        match self.path.sink.there(&entry.path, entry.mtime) {
             Ok(there) => {
                 let mut differs = there.map(|there| differences(entry, &there)).unwrap_or_default();
                 if is_same {

@@ -13,7 +13,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId, Kind, Timestamp};
 use crate::offer::{DirectoryNames, Verdict};
-use crate::path::RelPath;
 use crate::pipeline::incoming::{Incoming, Portion};
 use crate::pipeline::write_path::{WriteHandler, segments_left};
 use crate::quota::{Held, remember};
@@ -22,15 +21,18 @@ use crate::store::Standing;
 use crate::sys::sync::mpsc;
 use crate::sys::thread;
 use crate::terms::{Compare, Purpose, Verify};
+use crate::text::show;
 use crate::wire::message::Message;
 
 /// What the preparing thread does, in the order the sender asked.
 pub(super) enum Intent {
     Offer(FileId, Vec<Entry>),
-    Replace(Vec<FileId>),
-    Keep(Vec<(FileId, Digest)>),
+    /// Files that differ.
+    Replace(Vec<(FileId, Compared)>),
+    /// Files that the sender has read, and their hashes there.
+    Keep(Vec<(FileId, Compared, Digest)>),
     /// The sender could not read a file that was to be compared.
-    Abandon(FileId, Error),
+    Abandon(FileId, Compared, Error),
     Finish,
     Names(Vec<DirectoryNames>),
     NamesEnd(Option<Error>),
@@ -43,7 +45,7 @@ impl Intent {
             Self::Offer(_, entries) => entries.iter().map(Entry::memory).sum(),
             Self::Replace(files) => size_of_val(&files[..]),
             Self::Keep(files) => size_of_val(&files[..]),
-            Self::Abandon(_, error) => error.message.len(),
+            Self::Abandon(_, _, error) => error.message.len(),
             Self::Names(directories) => {
                 let each = |names: &DirectoryNames| {
                     size_of::<DirectoryNames>() + names.directory.len() + names.names.len()
@@ -98,11 +100,7 @@ impl ReceiverState {
                     // After the verdicts, so that the sender knows a file before it is done.
                     whole.into_iter().for_each(|file| self.complete(&file));
                 }
-                Intent::Replace(files) => {
-                    let differ: Vec<_> = {
-                        let mut compared = self.compared.lock().expect("not poisoned");
-                        files.iter().filter_map(|id| Some((*id, compared.remove(id)?))).collect()
-                    };
+                Intent::Replace(differ) => {
                     if self.compares_only() {
                         for (_, Compared { entry, .. }) in &differ {
                             let error = Error::new(ErrorKind::Corrupt, format!("{} differs", entry.path));
@@ -112,8 +110,9 @@ impl ReceiverState {
                     }
                     self.replace(differ);
                 }
-                Intent::Keep(files) => self.keep(&files),
-                Intent::Abandon(id, error) => self.abandon(id, error),
+                Intent::Keep(files) => self.keep(files),
+                // Only where it is to be said what would be done.
+                Intent::Abandon(..) => {}
                 Intent::Finish => self.finish_after(self.check_finish().map(|()| self.wants_names())),
                 Intent::Names(directories) => {
                     if let Err(error) = self.compare_names(&directories) {
@@ -167,15 +166,15 @@ impl ReceiverState {
         known: Option<Verified>,
         whole: &mut Vec<Arc<Incoming>>,
     ) -> Result<Option<Verdict>> {
+        let is_first = self.is_first(entry)?;
         if self.leaves_out(entry)? {
             return Ok(Some(Verdict::Leave));
         }
         let standing = self.path.sink.prepare(entry, self.compares_only())?;
         let Kind::File { size, .. } = entry.kind else {
-            let place = self.path.sink.place(entry);
             if entry.kind == Kind::Directory
+                && is_first
                 && let Some(journal) = self.path.journal()
-                && self.offered.lock().expect("not poisoned").is_new(place, || self.open_places())
             {
                 journal.lock().expect("not poisoned").directory(entry)?;
             }
@@ -279,13 +278,33 @@ impl ReceiverState {
         Ok(())
     }
 
-    /// Whether an entry that is offered for the first time is not taken, and so does not count.
-    pub(super) fn leaves_out(&self, entry: &Entry) -> Result<bool> {
-        // Directories may merge; what is offered as anything else has its place for itself.
-        if entry.kind != Kind::Directory {
-            let place = self.path.sink.place(entry);
-            self.offered.lock().expect("not poisoned").take(place, || self.open_places())?;
+    /// Whether nothing was offered for the entry's place before.
+    ///
+    /// # Errors
+    /// Something was, and they cannot merge, as directories of one name do; or something of another name was that the
+    /// destination takes for the same.
+    pub(super) fn is_first(&self, entry: &Entry) -> Result<bool> {
+        let place = self.path.sink.place(entry);
+        let mut offered = self.offered.lock().expect("not poisoned");
+        let is_new = offered.is_new(place.as_bytes(), || self.open_places(|_, place| Some(place)));
+        if !is_new && entry.kind != Kind::Directory {
+            let why = format!("{place} is offered twice: only the first is taken");
+            return Err(Error::new(ErrorKind::Usage, why));
         }
+        if is_new && let Some(name) = self.path.sink.folded(entry) {
+            let mut folded = self.folded.lock().expect("not poisoned");
+            if !folded.is_new(&name, || self.open_places(|entry, _| self.path.sink.folded(entry))) {
+                let why = format!(
+                    "cannot create {place}: the destination's file system takes it for another name that was copied; rename one of them at the source"
+                );
+                return Err(Error::new(ErrorKind::Usage, why));
+            }
+        }
+        Ok(is_new)
+    }
+
+    /// Whether an entry is not taken, and so does not count.
+    pub(super) fn leaves_out(&self, entry: &Entry) -> Result<bool> {
         let leaves = self.leaves(entry)?;
         if let (true, Kind::File { size, .. }) = (leaves, &entry.kind) {
             self.path.ledger.left_out(*size);
@@ -299,7 +318,7 @@ impl ReceiverState {
         if self.taking == Taking::default() {
             return Ok(false);
         }
-        let Some(there) = self.path.sink.there(&entry.path)? else { return Ok(existing) };
+        let Some(there) = self.path.sink.there(&entry.path, entry.mtime)? else { return Ok(existing) };
         let is_directory = entry.kind == Kind::Directory;
         let is_file = matches!(entry.kind, Kind::File { .. });
         let newer = update && is_file && there.is_file() && there.mtime > entry.mtime;
@@ -359,17 +378,16 @@ impl ReceiverState {
     }
 
     /// Files whose content is right, or of which the sender has told the hash.
-    fn keep(&self, files: &[(FileId, Digest)]) {
-        for (id, root) in files {
-            let Some(file) = self.compared.lock().expect("not poisoned").remove(id) else { continue };
+    fn keep(&self, files: Vec<(FileId, Compared, Digest)>) {
+        for (id, file, root) in files {
             match file.recorded {
-                Some(recorded) if recorded.0 != *root || !self.still_has(&file.entry, recorded.1) => {
-                    self.replace(vec![(*id, file)]);
+                Some(recorded) if recorded.0 != root || !self.still_has(&file.entry, recorded.1) => {
+                    self.replace(vec![(id, file)]);
                 }
                 Some(_) => {
                     let verdict = match self.path.sink.refresh(&file.entry) {
                         Ok(()) => {
-                            self.remember(&file.entry, *root);
+                            self.remember(&file.entry, root);
                             self.path.ledger.skipped(file.entry.size());
                             self.path.ledger.refreshed();
                             Verdict::Made
@@ -379,7 +397,7 @@ impl ReceiverState {
                             Verdict::Failed(error)
                         }
                     };
-                    self.outbox.send(&Message::Verdicts { first: *id, verdicts: vec![verdict] });
+                    self.outbox.send(&Message::Verdicts { first: id, verdicts: vec![verdict] });
                 }
                 None => {
                     self.path.ledger.skipped(file.entry.size());
@@ -387,7 +405,7 @@ impl ReceiverState {
                         continue;
                     }
                     match self.path.sink.refresh(&file.entry) {
-                        Ok(()) => self.remember(&file.entry, *root),
+                        Ok(()) => self.remember(&file.entry, root),
                         Err(error) => tracing::warn!("{error}"),
                     }
                     if self.moving {
@@ -396,7 +414,7 @@ impl ReceiverState {
                             .sink
                             .settle(&file.entry)
                             .map_or_else(Verdict::Failed, |()| Verdict::Made);
-                        self.outbox.send(&Message::Verdicts { first: *id, verdicts: vec![verdict] });
+                        self.outbox.send(&Message::Verdicts { first: id, verdicts: vec![verdict] });
                     }
                 }
             }
@@ -421,19 +439,20 @@ impl ReceiverState {
         }
     }
 
-    fn open_places(&self) -> Vec<RelPath> {
+    /// What `named` makes of the entries that have not ended, and of their places.
+    fn open_places(&self, named: impl Fn(&Entry, Vec<u8>) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
         let continued = self.continued.lock().expect("not poisoned");
         let files = self.files.read().expect("not poisoned");
         let compared = self.compared.lock().expect("not poisoned");
         let put_off = continued.values().map(|(entry, _)| entry);
         let looked_at = compared.values().map(|file| &file.entry);
         let open = files.values().map(|file| &*file.entry).chain(put_off).chain(looked_at);
-        open.map(|entry| self.path.sink.place(entry).clone()).collect()
+        open.filter_map(|entry| named(entry, self.path.sink.place(entry).as_bytes().to_vec())).collect()
     }
 
     /// A sender's word is not enough: what it offered has ended, one way or another.
     pub(super) fn check_finish(&self) -> Result<()> {
-        let open = self.open_places();
+        let open = self.open_places(|_, place| Some(place));
         let missing = self.missing.lock().expect("not poisoned").first().copied();
         match (self.listed.load(Relaxed), open.first()) {
             // What it could not read it has said, and that is no success either.
@@ -447,8 +466,9 @@ impl ReceiverState {
             (false, _) => Err(Error::protocol("the sender finished before it had listed everything")),
             (true, Some(first)) => {
                 let why = format!(
-                    "the sender finished although {} of its files are open, such as {first}: run the same command again",
-                    open.len()
+                    "the sender finished although {} of its files are open, such as {}: run the same command again",
+                    open.len(),
+                    show(first)
                 );
                 Err(Error::protocol(why))
             }
@@ -474,6 +494,14 @@ impl ReceiverState {
         })?;
         if let Some((_, error)) = self.path.sink.sync_names().into_iter().next() {
             return Err(error);
+        }
+        let not_kept = self.path.sink.not_kept();
+        if let Some(why) = not_kept.text() {
+            tracing::debug!("{why}");
+            self.path.ledger.keeps_not(not_kept);
+            if self.tells_modes {
+                self.outbox.send(&Message::NotKept(not_kept));
+            }
         }
         self.path.sink.clean_up();
         Ok(())

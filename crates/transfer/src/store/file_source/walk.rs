@@ -370,14 +370,11 @@ impl<'w> Walk<'w> {
                 }
             }
         }
-        let kind = if kind.is_dir() {
-            Kind::Directory
-        } else if kind.is_file() {
-            Kind::File { size: stat.st_size as u64, fingerprint: fingerprint(&stat) }
-        } else {
-            return Ok(Look::Special);
-        };
-        Ok(Look::At(Entry { path, kind, mode: permissions(&stat), mtime: mtime(&stat) }, id(&stat)))
+        if kind.is_dir() {
+            let entry = Entry { path, kind: Kind::Directory, mode: permissions(&stat), mtime: mtime(&stat) };
+            return Ok(Look::At(entry, id(&stat)));
+        }
+        Ok(file_entry(path, &stat).map_or(Look::Special, |entry| Look::At(entry, id(&stat))))
     }
 
     fn show(&mut self, entry: Entry) -> bool {
@@ -408,6 +405,13 @@ impl<'w> Walk<'w> {
         );
         Ok(self.problem(name.clone(), Error::new(ErrorKind::Usage, why)))
     }
+}
+
+/// The entry of a file at `path` whose state is `stat`; `None` if that is of something else.
+pub(super) fn file_entry(path: RelPath, stat: &Stat) -> Option<Entry> {
+    let kind = Kind::File { size: stat.st_size as u64, fingerprint: fingerprint(stat) };
+    let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
+    is_file.then(|| Entry { path, kind, mode: permissions(stat), mtime: mtime(stat) })
 }
 
 /// Why something is left out that is none of the kinds that are copied.

@@ -1,0 +1,156 @@
+//! Which names a file system takes for one: FAT, exFAT, shares of Windows, ext4 with casefold, HFS+ and ZFS do. It is asked,
+//! by looking a name up in another spelling.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
+
+use crate::sys::confined::Root;
+use crate::sys::fs::{AtFlags, Dir, Mode, OFlags, unlinkat};
+
+/// What is made to find out: it has letters, one of them with an accent.
+const PROBE: &str = "probe-\u{e9}";
+
+/// Which spellings of a name are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Folding {
+    /// Capitals and small letters.
+    case: bool,
+    /// An accented letter, and a letter with an accent behind it (NFC and NFD of Unicode).
+    form: bool,
+    /// With and without dots or blanks at the end.
+    end: bool,
+}
+
+impl Folding {
+    /// Capitals and small letters, in any normal form: what a directory says of itself that has ext4's casefold.
+    pub const CASEFOLD: Self = Self { case: true, form: true, end: false };
+
+    /// That of the file system of `work`, a directory of ours, in which a file is made and removed.
+    pub fn probe(work: &Root) -> Self {
+        let flags = OFlags::WRONLY | OFlags::CREATE;
+        match work.open_beneath(PROBE.as_bytes(), flags, Mode::RUSR | Mode::WUSR) {
+            Ok(_) => {
+                let found = Self::of_name(work, PROBE, &|_| false);
+                let _ = unlinkat(work, PROBE, AtFlags::empty());
+                found
+            }
+            // Names with accents are none there.
+            Err(_) => Self::default(),
+        }
+    }
+
+    /// That of `dir`, as far as the names in it show it; nothing is made.
+    pub fn look_into(dir: &Root) -> Self {
+        let names = Dir::read_from(dir)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.file_name().to_bytes().to_vec());
+        let names: Vec<Vec<u8>> = names.collect();
+        Self::look(dir, names.iter().map(Vec::as_slice))
+    }
+
+    /// That of `dir`, as far as the `names` in it show it; nothing is made.
+    pub fn look<'n>(dir: &Root, names: impl Iterator<Item = &'n [u8]> + Clone) -> Self {
+        let there: HashSet<&[u8]> = names.clone().collect();
+        let is_there = |name: &str| there.contains(name.as_bytes());
+        let mut texts = names.filter_map(|name| std::str::from_utf8(name).ok());
+        let telling = |name: &&str| name.bytes().any(|byte| byte.is_ascii_alphabetic());
+        let accented = texts.clone().find(|name| telling(name) && other_form(name).is_some());
+        let name = accented.or_else(|| texts.find(telling));
+        name.map_or_else(Self::default, |name| Self::of_name(dir, name, &is_there))
+    }
+
+    /// What shows whether `name` in `dir` is found in other spellings, which no other file has that `is_there`.
+    fn of_name(dir: &Root, name: &str, is_there: &dyn Fn(&str) -> bool) -> Self {
+        let found = |other: &str| other != name && !is_there(other) && dir.stat(other.as_bytes()).is_ok();
+        let case = found(&other_case(name));
+        Self {
+            case,
+            form: other_form(name).is_some_and(|other| found(&other)),
+            end: found(&format!("{name}.")),
+        }
+    }
+
+    /// Whether any two spellings are one.
+    pub fn is_any(self) -> bool {
+        self != Self::default()
+    }
+
+    /// What all spellings of `path` have in common.
+    pub fn key(self, path: &[u8]) -> Vec<u8> {
+        let Ok(text) = std::str::from_utf8(path) else {
+            return if self.case { path.to_ascii_lowercase() } else { path.to_vec() };
+        };
+        let mut text = Cow::Borrowed(text);
+        if self.case {
+            text = text.to_lowercase().into();
+        }
+        if self.form {
+            text = ComposingNormalizerBorrowed::new_nfc().normalize(&text).into_owned().into();
+        }
+        if self.end {
+            let names: Vec<&str> = text.split('/').map(|name| name.trim_end_matches(['.', ' '])).collect();
+            text = names.join("/").into();
+        }
+        text.into_owned().into_bytes()
+    }
+}
+
+fn other_case(name: &str) -> String {
+    let other = |letter: char| match letter.is_ascii_lowercase() {
+        true => letter.to_ascii_uppercase(),
+        false => letter.to_ascii_lowercase(),
+    };
+    name.chars().map(other).collect()
+}
+
+/// The name in another normal form, if it has one.
+fn other_form(name: &str) -> Option<String> {
+    let forms = [
+        DecomposingNormalizerBorrowed::new_nfd().normalize(name),
+        ComposingNormalizerBorrowed::new_nfc().normalize(name),
+    ];
+    forms.into_iter().find(|form| &**form != name).map(Cow::into_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::confined::scratch;
+
+    #[test]
+    fn spellings_that_are_one_have_one_key_and_others_do_not() {
+        let all = Folding { case: true, form: true, end: true };
+        for (one, other) in [
+            ("README", "readme"),
+            ("caf\u{e9}", "CAFE\u{301}"),
+            ("a/b.", "A/B"),
+            ("x", "x ."),
+            ("a./b", "a/b"),
+        ] {
+            assert_eq!(all.key(one.as_bytes()), all.key(other.as_bytes()), "{one} and {other}");
+            assert_ne!(Folding::default().key(one.as_bytes()), Folding::default().key(other.as_bytes()));
+        }
+        assert_eq!(all.key(b"\xffA"), all.key(b"\xffa"));
+        for (one, other) in [("a", "b"), ("a/b", "ab"), (".a", "a")] {
+            assert_ne!(all.key(one.as_bytes()), all.key(other.as_bytes()), "{one} and {other}");
+        }
+    }
+
+    #[test]
+    fn an_ordinary_file_system_keeps_names_apart_and_nothing_is_left_of_the_question() {
+        let (directory, root) = scratch();
+        assert!(!Folding::probe(&root).is_any());
+        assert_eq!(std::fs::read_dir(directory.path()).expect("listed").count(), 0);
+        // Both spellings are there, which says nothing.
+        for name in ["a", "A", "caf\u{e9}"] {
+            std::fs::write(directory.path().join(name), "").expect("written");
+        }
+        let names: [&[u8]; 3] = [b"a", b"A", "caf\u{e9}".as_bytes()];
+        assert!(!Folding::look(&root, names.into_iter()).is_any());
+        assert!(!Folding::look(&root, std::iter::empty()).is_any());
+    }
+}
