@@ -54,7 +54,7 @@ impl DownloadState {
 
     fn feed_record(&self, id: FileId, record: Record, seen: &mut Seen) {
         let name = record.path.to_string();
-        match place_of(&record, seen) {
+        match place_of(&record, self.sink.folded_place(&record.path), seen) {
             Ok(true) => {}
             Ok(false) => {
                 (self.tell)(DownloadEvent::Note(&format!(
@@ -148,22 +148,26 @@ impl DownloadState {
     }
 }
 
-/// Whether a record's path is its own: `false` if the same file was named before, an error if another was.
-fn place_of(record: &Record, seen: &mut Seen) -> Result<bool> {
+/// Whether a record's path is its own: `false` if the same file was named before, an error if another was. `folded` is what
+/// tells it from others where several spellings are one name.
+fn place_of(record: &Record, folded: Option<Vec<u8>>, seen: &mut Seen) -> Result<bool> {
     let half =
         |bytes: &[u8]| -> [u8; 16] { *blake3::hash(bytes).as_bytes().first_chunk().expect("long enough") };
     let from = record.urls.first().map(|url| half(url.as_str().as_bytes())).unwrap_or_default();
     let from = u64::from_le_bytes(*from.first_chunk().expect("long enough"));
-    match seen.insert(half(record.path.as_bytes()), from) {
+    let is_folded = folded.is_some();
+    let place = half(&folded.unwrap_or_else(|| record.path.as_bytes().to_vec()));
+    match seen.insert(place, from) {
         None if record.urls.is_empty() => {
             Err(Error::new(ErrorKind::Usage, format!("{} has no URL", record.path)))
         }
         None => Ok(true),
         Some(before) if before == from => Ok(false),
         Some(before) => {
-            seen.insert(half(record.path.as_bytes()), before);
+            seen.insert(place, before);
+            let also = if is_folded { ", as its file system takes them for one" } else { "" };
             let why = format!(
-                "{} is the name of two files that were named: only the first is fetched; give the other one a name of its own",
+                "{} is the name of two files that were named{also}: only the first is fetched; give the other one a name of its own",
                 record.path
             );
             Err(Error::new(ErrorKind::UnsafeName, why))

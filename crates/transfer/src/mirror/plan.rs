@@ -339,3 +339,27 @@ fn names_in(dir: &Root) -> Result<Vec<Name>, Errno> {
 fn lies_in(path: &[u8], directory: &[u8]) -> bool {
     directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::confined::scratch;
+
+    #[test]
+    fn what_the_source_has_in_another_spelling_is_not_extraneous() {
+        let (directory, dir) = scratch();
+        for name in ["README", "Extra", "linked", "alias"] {
+            std::fs::write(directory.path().join(name), name).expect("written");
+        }
+        let mut spelled = Spelled { folding: Folding::CASEFOLD, ..Spelled::default() };
+        spelled.add(&dir, b"readme", true);
+        assert!(spelled.has(&dir, b"README") && !spelled.has(&dir, b"Extra"));
+        // Found by a name that is not listed: whatever the file system has made of it, it is that file.
+        let mut spelled = Spelled::default();
+        std::fs::remove_file(directory.path().join("alias")).expect("removed");
+        std::fs::hard_link(directory.path().join("linked"), directory.path().join("alias")).expect("linked");
+        spelled.add(&dir, b"alias", true);
+        spelled.add(&dir, b"missing", true);
+        assert!(spelled.has(&dir, b"linked") && !spelled.has(&dir, b"README"));
+    }
+}

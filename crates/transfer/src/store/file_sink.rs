@@ -215,6 +215,19 @@ impl FileSink {
         }
     }
 
+    /// What `place` has in common with all names that its file system takes for the same; `None` where it keeps names apart.
+    pub fn folded_place(&self, place: &RelPath) -> Option<Vec<u8>> {
+        let folding = self.folding(place.split().0);
+        folding.is_any().then(|| folding.key(place.as_bytes()))
+    }
+
+    /// As if all of it were on a file system that tells names apart so.
+    #[cfg(test)]
+    pub fn assume(&self, folding: Folding) {
+        let device = self.base().and_then(fstat).expect("there").st_dev;
+        self.folding.lock().expect("not poisoned").of_device.insert(device, folding);
+    }
+
     /// How the directory at `path` tells names apart.
     fn folding(&self, path: &[u8]) -> Folding {
         let mut known = self.folding.lock().expect("not poisoned");
@@ -227,7 +240,9 @@ impl FileSink {
     }
 
     fn look_at_folding(&self, path: &[u8], of_device: &mut HashMap<u64, Folding>) -> Option<Folding> {
-        let (base, directory) = (self.base().ok()?, self.directory(path).ok()?);
+        let base = self.base().ok()?;
+        // What is not there yet will be made on the file system that is.
+        let directory = self.directory(path).or_else(|_| self.directory(b"")).ok()?;
         if ioctl_getflags(&*directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0) {
             return Some(Folding::CASEFOLD);
         }
@@ -498,9 +513,7 @@ impl Sink for FileSink {
     }
 
     fn folded(&self, entry: &Entry) -> Option<Vec<u8>> {
-        let place = self.place(entry);
-        let folding = self.folding(place.split().0);
-        folding.is_any().then(|| folding.key(place.as_bytes()))
+        self.folded_place(self.place(entry))
     }
 
     fn has_part(&self, entry: &Entry) -> bool {

@@ -507,3 +507,114 @@ impl ReceiverState {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Ledger;
+    use crate::offer::OFFER_ENTRIES;
+    use crate::path::RelPath;
+    use crate::pipeline::receive::{Asked, Destination, Receiver};
+    use crate::quota::Share;
+    use crate::store::file_sink::FileSink;
+    use crate::store::folding::Folding;
+    use crate::sys::confined::scratch;
+    use crate::terms::Terms;
+    use crate::wire::session::{self, Inbox, Outbox};
+
+    fn entry(path: &str, kind: Kind) -> Entry {
+        Entry { path: RelPath::new(path).expect("a name"), kind, mode: 0o755, mtime: Timestamp::default() }
+    }
+
+    fn file(path: &str) -> Entry {
+        entry(path, Kind::File { size: 5, fingerprint: [1; 16] })
+    }
+
+    /// A receiver into `sink`, and what its sender hears and says.
+    fn receiver(sink: FileSink, terms: Terms) -> (Receiver, Inbox, Outbox) {
+        let (ours, theirs) = session::pair();
+        let (outbox, _) = session::start(ours, "the sender").expect("started");
+        let (back, heard) = session::start(theirs, "the receiver").expect("started");
+        let destination = Destination::nowhere(Arc::new(sink));
+        let ledger = Arc::<Ledger>::default();
+        let receiver = Receiver::start(Asked::Anything, destination, terms, outbox, ledger, Share::own());
+        (receiver, heard, back)
+    }
+
+    fn verdicts(heard: &Inbox, count: usize) -> Vec<Verdict> {
+        let mut all = Vec::new();
+        while all.len() < count {
+            if let Message::Verdicts { verdicts, .. } = heard.receive().expect("a message") {
+                all.extend(verdicts);
+            }
+        }
+        all
+    }
+
+    #[test]
+    fn of_two_names_that_are_one_at_the_destination_the_second_fails() {
+        for purpose in [Purpose::Copy, Purpose::Plan] {
+            let (directory, root) = scratch();
+            let apart = crate::store::apart::Apart::default();
+            let sink = FileSink::new((&root, b""), false, &[1; 16], purpose, apart).expect("a sink");
+            sink.assume(Folding::CASEFOLD);
+            let (receiver, heard, _back) = receiver(sink, Terms { purpose, ..Terms::default() });
+            let directory_of = |path| entry(path, Kind::Directory);
+            let entries = vec![
+                file("README"),
+                file("readme"),
+                directory_of("Dir"),
+                file("Dir/x"),
+                directory_of("dir"),
+                // Directories of one name merge, as always.
+                directory_of("Dir"),
+            ];
+            receiver.handle(Message::Offer { first: 0, entries }).expect("taken");
+            let failed: Vec<_> = verdicts(&heard, 6)
+                .into_iter()
+                .map(|verdict| match verdict {
+                    Verdict::Failed(error) => Some(error.message),
+                    _ => None,
+                })
+                .collect();
+            let why = |index: usize| {
+                failed[index].as_deref().is_some_and(|why| why.contains("takes it for another"))
+            };
+            assert!(why(1) && why(4), "{failed:?}");
+            assert_eq!(failed.iter().flatten().count(), 2, "{failed:?}");
+            drop(receiver);
+            drop(directory);
+        }
+    }
+
+    #[test]
+    fn as_many_files_are_compared_at_once_as_a_sender_may_offer_and_have_answered() {
+        let (directory, root) = scratch();
+        let count = 2 * (crate::offer::WINDOW + OFFER_ENTRIES);
+        let names: Vec<String> = (0..count).map(|number| format!("f{number}")).collect();
+        for name in &names {
+            std::fs::write(directory.path().join(name), "12345").expect("written");
+        }
+        let apart = crate::store::apart::Apart::default();
+        let sink = FileSink::new((&root, b""), false, &[1; 16], Purpose::Compare, apart).expect("a sink");
+        let terms = Terms { purpose: Purpose::Compare, compare: Compare::Checksum, ..Terms::default() };
+        let (receiver, heard, _back) = receiver(sink, terms);
+        let offer = |from: usize, to: usize| {
+            for first in (from..to).step_by(OFFER_ENTRIES) {
+                let entries = names[first..first + OFFER_ENTRIES].iter().map(|name| file(name)).collect();
+                receiver.handle(Message::Offer { first: first as FileId, entries }).expect("taken");
+            }
+        };
+        let half = count / 2;
+        offer(0, half);
+        let there = verdicts(&heard, half);
+        let Verdict::Exists(root) = there[0] else { panic!("{:?}", there[0]) };
+        // The sender has ended these by what it says now, and offers as many more at once.
+        for first in (0..half).step_by(OFFER_ENTRIES) {
+            let same = (first..first + OFFER_ENTRIES).map(|id| (id as FileId, root)).collect();
+            receiver.handle(Message::Keep(same)).expect("taken");
+        }
+        offer(half, count);
+        assert_eq!(verdicts(&heard, half).len(), half);
+    }
+}
