@@ -24,6 +24,8 @@ impl Loopback {
             follow: Vec::new(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             state: state.join("loopback"),
+            private: Vec::new(),
+            serves_owner: true,
             read_only: false,
             allow_delete: false,
             clear: true,

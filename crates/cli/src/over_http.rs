@@ -53,6 +53,11 @@ pub struct OverHttp {
 }
 
 impl HttpArgs {
+    /// The files of its certificate, which no endpoint serves.
+    pub fn private(&self) -> impl Iterator<Item = PathBuf> {
+        [&self.https_cert, &self.https_key].into_iter().filter_map(Clone::clone)
+    }
+
     /// Begins to serve what `endpoint` serves, if that was asked for; others call this host `host`.
     pub fn serve(&self, endpoint: &Arc<Endpoint>, host: &str) -> anyhow::Result<Option<OverHttp>> {
         let Some(listen) = self.https.as_ref().or(self.http.as_ref()) else {

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use tidegate_contract::text::show;
 use tidegate_transfer::error::Error;
+use tidegate_transfer::sys::hidden;
 use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::tls::write_private;
 
@@ -107,7 +108,11 @@ pub fn load() -> Result<BTreeMap<String, String>, Error> {
 /// Replaces what is remembered.
 pub fn save(remotes: &BTreeMap<String, String>) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(remotes).expect("names and addresses are text");
-    write_private(&file()?, text.as_bytes())
+    let file = file()?;
+    write_private(&file, text.as_bytes())?;
+    // They have tickets in them. Without a mark they are still kept.
+    let _ = file.parent().map(hidden::mark);
+    Ok(())
 }
 
 /// The environment variable for `name`: `my-dtn` is `TIDEGATE_REMOTE_MY_DTN`.

@@ -16,6 +16,7 @@ use tidegate_control::{BitRate, ByteCount, Share};
 use tidegate_train::online::Online;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::sys::hidden;
 use tidegate_transfer::terms::{Compare, DataPlane, Links, Purpose, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Pace;
@@ -355,23 +356,27 @@ impl From<LinkRule> for Links {
 impl StateArgs {
     /// The state directory, which may not exist.
     pub fn path(&self) -> Result<PathBuf> {
-        match &self.state {
-            Some(directory) => Ok(directory.clone()),
-            None => std::env::var_os("XDG_STATE_HOME")
-                .map(PathBuf::from)
-                .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))
-                .ok_or_else(|| usage("neither HOME nor XDG_STATE_HOME is set: give --state DIR"))
-                .map(|base| base.join("tidegate")),
-        }
+        let unknown = || usage("neither HOME nor XDG_STATE_HOME is set: give --state DIR");
+        self.state.clone().or_else(Self::usual).ok_or_else(unknown)
     }
 
-    /// The state directory, made if it is missing.
+    /// The state directory where none is named.
+    fn usual() -> Option<PathBuf> {
+        let base = std::env::var_os("XDG_STATE_HOME")
+            .map(PathBuf::from)
+            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")));
+        base.map(|base| base.join("tidegate"))
+    }
+
+    /// The state directory, made if it is missing, and marked as nobody else's.
     pub fn state_dir(&self) -> Result<PathBuf> {
         let directory = self.path()?;
         use std::os::unix::fs::DirBuilderExt;
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
             usage(format!("cannot make the state directory {}: {error}", directory.display()))
         })?;
+        // Without a mark it is still used.
+        let _ = hidden::mark(&directory);
         Ok(directory)
     }
 
@@ -402,6 +407,12 @@ impl TrustArgs {
         let given = files.into_iter().filter_map(|(option, file)| Some((option, file.as_deref()?)));
         let all = [("--state", state)].into_iter().chain(given);
         all.flat_map(|(option, path)| [option.into(), path.into()]).collect()
+    }
+
+    /// What of it no endpoint serves, beside the state directory that is used.
+    pub fn private(&self) -> impl Iterator<Item = PathBuf> {
+        let files = [&self.tls_ca, &self.tls_cert, &self.tls_key].into_iter().filter_map(Clone::clone);
+        files.chain(StateArgs::usual())
     }
 
     /// The site's own PKI, if asked for.

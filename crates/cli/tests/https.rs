@@ -333,6 +333,76 @@ fn what_is_put_is_whole_and_vouched_for_or_not_there() {
     assert!(!site.world.path("root/runs/half").exists() && !site.world.path("root/runs/bad").exists());
 }
 
+#[test]
+fn the_endpoints_own_state_and_keys_are_not_there_by_any_request() {
+    let test = "the_endpoints_own_state_and_keys_are_not_there_by_any_request";
+    if !is_there("curl", test) {
+        return;
+    }
+    let site = Site::new(&[], |world| {
+        world.write("root/home/data", "data");
+        world.write("nine", "123456789");
+        fs::create_dir(world.path("root/home/state")).expect("made");
+        for (target, link) in [("root/home/state", "root.state"), ("state", "root/home/link")] {
+            std::os::unix::fs::symlink(target, world.path(link)).expect("linked");
+        }
+        fs::hard_link(world.path("key.pem"), world.path("root/home/key.pem")).expect("linked");
+    });
+    let state = site.world.path("root/home/state");
+    let secret = fs::read_to_string(state.join("endpoint.secret")).expect("there");
+    eventually(|| site.server.log().contains("not served"));
+    let said = site.server.log();
+    let said: Vec<&str> = said.lines().filter(|line| line.contains("not served")).collect();
+    assert!(said.len() == 1 && said[0].contains(state.to_str().expect("text")), "{said:?}");
+    fs::hard_link(state.join("endpoint.secret"), site.world.path("root/home/hard")).expect("linked");
+    let token = site.token(&["--delete"]);
+    let (id, key) = token.split_once('.').expect("a pair");
+    let pair = format!("{id}:{key}");
+    let unsigned = "x-amz-content-sha256: UNSIGNED-PAYLOAD";
+    let signed = ["--aws-sigv4", "aws:amz:anywhere:s3", "--user", &pair, "-H", unsigned];
+    let put = ["-T", "nine", "-H", "Content-MD5: JfnnlDI7RTiF9RgfG2JNCw=="];
+    let refused = |token: &str, path: &str, options: &[&str]| {
+        let (status, body) = site.curl(token, path, options);
+        assert!((400..500).contains(&status), "{path} {options:?}: {status} {body}");
+    };
+    for path in ["/home/key.pem", "/home/hard", "/home/link/endpoint.secret"] {
+        refused(&token, path, &[]);
+    }
+    for path in ["/home/key.pem", "/home/hard", "/home/state"] {
+        refused(&token, path, &put);
+    }
+    let (at, to) = ("/home/state/endpoint.secret", |to: &str| format!("Destination: {}{to}", site.url));
+    let (away, onto) = (to("/home/elsewhere"), to("/home/hard"));
+    for (path, options) in [
+        (at, &["--head"][..]),
+        ("/home/state/", &["-X", "PROPFIND"]),
+        ("/home/hard?hash=blake3", &[]),
+        ("/home/state/?archive=tar", &[]),
+        ("/home/state/new", &put),
+        (at, &["-X", "DELETE"]),
+        ("/home/hard", &["-X", "DELETE"]),
+        ("/home/state/new/", &["-X", "MKCOL"]),
+        ("/home/state/", &["-X", "MOVE", "-H", &away]),
+        ("/home/", &["-X", "MOVE", "-H", &away]),
+        ("/home/data", &["-X", "MOVE", "-H", &onto]),
+    ] {
+        refused(&token, path, options);
+    }
+    let copied = ["-X", "PUT", "-H", "x-amz-copy-source: /home/hard"];
+    refused("", "/home/copy", &[&copied[..], &signed].concat());
+    refused("", at, &signed);
+    for (path, token) in [("/home?list-type=2", ""), ("/home/", &token), ("/home/?archive=tar", &token)] {
+        let (status, listed) = site.curl(token, path, if token.is_empty() { &signed } else { &[] });
+        assert!(status == 200 && listed.contains("data"), "{path}: {status} {listed}");
+        let told = ["key.pem", "hard", "state", &secret].into_iter().find(|told| listed.contains(told));
+        assert_eq!(told, None, "{path}: {listed}");
+    }
+    assert_eq!(fs::read_to_string(state.join("endpoint.secret")).expect("there"), secret);
+    assert_eq!(site.world.read("root/home/hard"), secret.as_bytes());
+    assert_eq!(site.world.read("root/home/key.pem"), site.world.read("key.pem"));
+    assert_eq!(site.world.read("root/home/data"), b"data");
+}
+
 /// Runs a script of Python, which prints what it found.
 fn boto(site: &Site, python: &Path, token: &str, script: &str) -> Ran {
     let (id, secret) = token.split_once('.').expect("a pair");

@@ -9,6 +9,7 @@ mod hosted;
 mod iperf3;
 mod log_limiter;
 mod measuring;
+mod private;
 mod reach;
 mod report;
 mod rights;
@@ -60,8 +61,12 @@ pub struct Config {
     pub follow: Vec<PathBuf>,
     /// Where to listen.
     pub listen: SocketAddr,
-    /// Certificate, secret and catalogues; only for the owner's eyes.
+    /// Certificate, secret and catalogues; only for the owner's eyes. No peer finds it, wherever it lies.
     pub state: PathBuf,
+    /// Further directories and files that no peer finds: keys, certificates, other programs' tokens.
+    pub private: Vec<PathBuf>,
+    /// Whether all peers are the user who runs it: they find what is private, which is theirs.
+    pub serves_owner: bool,
     /// Whether data may only be fetched.
     pub read_only: bool,
     /// Whether those whom a PKI lets in may remove what is there; tickets say it of who holds them.
@@ -93,6 +98,8 @@ impl Config {
             follow: Vec::new(),
             listen: (std::net::Ipv4Addr::LOCALHOST, 0).into(),
             state: state.into(),
+            private: Vec::new(),
+            serves_owner: false,
             read_only: false,
             allow_delete: false,
             clear: false,
@@ -113,6 +120,8 @@ pub struct Endpoint {
     root: Root,
     absolute: Vec<u8>,
     followed: Vec<Vec<u8>>,
+    /// What lies beneath the root, or where links lead, and no peer finds.
+    hidden: Vec<PathBuf>,
     listener: TcpListener,
     identity: Arc<Identity>,
     tls: Arc<ServerConfig>,
@@ -141,7 +150,8 @@ impl Endpoint {
         let failed = |error| Error::io("serve", root_path, error);
         let absolute = confined::canonical(root_path).map_err(failed)?;
         let root = Root::open(&absolute).map_err(failed)?;
-        let followed = config.follow.iter().map(|path| resolved(path)).collect::<Result<_>>()?;
+        let followed: Vec<Vec<u8>> =
+            config.follow.iter().map(|path| resolved(path)).collect::<Result<_>>()?;
         let identity = match &config.pki {
             Some(identity) => Arc::clone(identity),
             None => Arc::new(Identity::load_or_create(&config.state)?),
@@ -154,6 +164,7 @@ impl Endpoint {
             Error::io("use the state directory", config.state.as_os_str().as_bytes(), error)
         })?;
         let catalogues = Catalogues::new(&state)?;
+        let (root, hidden) = private::hide(root, &followed, &config)?;
         let listener = net::listen(config.listen).map_err(|error| {
             let kind =
                 if error.kind() == std::io::ErrorKind::AddrInUse { ErrorKind::Busy } else { ErrorKind::Io };
@@ -164,6 +175,7 @@ impl Endpoint {
             root,
             absolute,
             followed,
+            hidden,
             listener,
             identity,
             tls,
@@ -232,6 +244,11 @@ impl Endpoint {
         let peer = socket.peer_addr().map_err(lost)?;
         self.receive(socket, Origin::of(peer.ip()));
         Ok(())
+    }
+
+    /// What lies beneath the root, or in a directory that links may lead to, and is not served.
+    pub fn not_served(&self) -> &[PathBuf] {
+        &self.hidden
     }
 
     /// The port it listens on.

@@ -74,11 +74,14 @@ impl Mirror {
                 sink.keep_replaced(Arc::clone(backup));
             }
             let acting = |work: &Root| {
-                let (base, work) = (base.dir(b"").map_err(failed)?, work.dir(b"").map_err(failed)?);
+                let work = work.dir(b"").map_err(failed)?;
+                let base = base.dir(b"").map_err(failed)?.hiding_marked();
                 Ok::<_, Error>(Acting { base, spill: Spill::new(work)?, backup })
             };
+            // No mirror removes a state, whoever asks for it.
+            let mirrored = base.dir(b"").map_err(failed)?.hiding_marked();
             let apart = Arc::clone(sink.apart());
-            let plan = Plan::new(base.dir(b"").map_err(failed)?, (deletion.filter()?, apart), metadata)?;
+            let plan = Plan::new(mirrored, (deletion.filter()?, apart), metadata)?;
             let acting = sink.work().map(acting).transpose()?;
             Ok(Self { plan, most: deletion.most, going: 0, acting })
         };

@@ -19,9 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::confined::Root;
-use crate::sys::fs::{
-    self, AtFlags, FileType, FlockOperation, Mode, OFlags, flock, fstat, renameat, unlinkat,
-};
+use crate::sys::fs::{self, FileType, FlockOperation, Mode, OFlags, flock, fstat};
 
 /// Longest record; anything longer is damage.
 const MAX_RECORD: usize = 1 << 20;
@@ -100,7 +98,7 @@ impl LockedLog {
             sound = show_sound(&file, &name, start, show).map_err(failed)?;
         } else if !magic.starts_with(&head) {
             tracing::warn!("{name} is not a log of ours or of another version: moved aside to {name}.bad");
-            renameat(directory, &name, directory, format!("{name}.bad")).map_err(failed)?;
+            directory.rename(name.as_bytes(), directory, format!("{name}.bad").as_bytes()).map_err(failed)?;
             file = Self::take(directory, &name)?.file;
         }
         fs::ftruncate(&file, sound).map_err(failed)?;
@@ -186,7 +184,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     pub fn rewrite(&mut self, directory: &Root, magic: &[u8; 8], records: &[R]) -> Result<()> {
         let failed = |error: Errno| Error::io("write", self.name.as_bytes(), error);
         let fresh = format!("{}.new", self.name);
-        let _ = unlinkat(directory, fresh.as_str(), AtFlags::empty());
+        let _ = directory.remove(fresh.as_bytes());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file =
             directory.open_beneath(fresh.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
@@ -194,7 +192,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         let bytes = [&magic[..], &encode(records)].concat();
         fs::write_at(&file, &bytes, 0).map_err(failed)?;
         fs::fdatasync(&file).map_err(failed)?;
-        renameat(directory, &fresh, directory, &self.name).map_err(failed)?;
+        directory.rename(fresh.as_bytes(), directory, self.name.as_bytes()).map_err(failed)?;
         self.file = file;
         self.end = bytes.len() as u64;
         (self.synced, self.damaged) = (false, None);

@@ -8,6 +8,7 @@
 pub mod clock;
 pub mod confined;
 pub mod fs;
+pub mod hidden;
 pub(crate) mod host;
 pub mod identity;
 pub mod memory;

@@ -17,6 +17,7 @@ use common::proxy::{Fault, Plan, Proxy};
 use common::{Fixture, drive, eventually, is_error};
 use draw::{Draw, judged_by_rsync, read_rules};
 use tidegate_control::rng::Rng;
+use tidegate_transfer::endpoint::Config;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::ledger::Failure;
 use tidegate_transfer::selection::{Deletion, Selection};
@@ -363,4 +364,36 @@ fn every_route_mirrors() {
         paths_in(&here).into_iter().collect::<Vec<_>>(),
         ["src/", "src/a", "src/d/", "src/d/b", "stays"]
     );
+}
+
+#[test]
+fn a_mirror_keeps_the_programs_own_state_whoever_asks_for_it() {
+    let own =
+        |config: &mut Config| (config.serves_owner, config.state) = (true, config.root.join("dst/state"));
+    let f = Fixture::with(own);
+    let mirrored = Mirrored { source: f.dir("source"), f };
+    let (state, there) = (mirrored.f.root.join("dst/state"), mirrored.f.root.join("dst"));
+    fs::create_dir_all(mirrored.source.join("state/catalogue")).expect("made");
+    fs::write(mirrored.source.join("new"), "new").expect("written");
+    let secret = fs::read(state.join("endpoint.secret")).expect("there");
+    let pulled = mirrored.f.dir("pulled");
+    let copied = Command::new("cp").arg("-a").arg(&state).arg(&pulled).status();
+    assert!(copied.expect("cp runs").success());
+    let from = From::Endpoint(mirrored.f.address.clone().with_path(""), vec![b"from/".to_vec()]);
+    fs::create_dir(mirrored.f.root.join("from")).expect("made");
+    for (has_state, to) in [(true, &there), (false, &there), (false, &pulled)] {
+        // The source has a directory of that name, with less in it; or it has none.
+        if !has_state {
+            let _ = fs::remove_dir_all(mirrored.source.join("state"));
+        }
+        fs::write(to.join("extraneous"), "x").expect("written");
+        let deleted = match to == &pulled {
+            true => mirrored.run_between(&from, &To::Local(typed(to, true)), all(&[])),
+            false => mirrored.run(all(&[])),
+        };
+        assert_eq!(deleted.expect("ran"), (1, Vec::new()), "{has_state} {}", to.display());
+        assert!(!to.join("extraneous").exists());
+        assert_eq!(fs::read(to.join("state/endpoint.secret")).expect("there"), secret);
+        assert!(to.join("state/endpoint.key.pem").exists() && to.join("state/catalogue").exists());
+    }
 }

@@ -18,8 +18,10 @@ use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
 use crate::over_http::HttpArgs;
+use crate::remotes;
 use crate::settings::{Plane, TrustArgs, staging_size};
 use crate::ssh::agent;
+use crate::terminal;
 use crate::values::{listen_address, port_range};
 
 /// Where it listens unless told otherwise.
@@ -31,7 +33,8 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIF
 /// so the ticket survive a restart. SIGTERM lets running transfers finish and exits 0.
 #[derive(Debug, Args)]
 pub struct EndpointArgs {
-    /// The directory to serve; nothing outside it can be reached, but by --follow
+    /// The directory to serve; nothing outside it can be reached, but by --follow. This program's own state and keys are not
+    /// served, wherever they lie
     #[arg(long, value_name = "DIR", required_unless_present = "once")]
     root: Option<PathBuf>,
     /// Be the other end of `tidegate copy … user@host:…`: serve whoever runs ssh, as they say on standard input, until
@@ -103,6 +106,8 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         follow: args.follow.clone(),
         listen,
         state: args.trust.state_dir()?,
+        private: private(args),
+        serves_owner: false,
         read_only: args.read_only,
         allow_delete: args.allow_delete,
         clear: args.data_plane == Plane::Clear,
@@ -135,12 +140,30 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     let ticket = ticket_name(&address).map_or_else(String::new, |name| format!(", ticket {name}"));
     tracing::info!("serving {} on {listen}, advertised as {}{ticket}", root.display(), address.place());
     let over_http = args.http.serve(&endpoint, &address.host)?;
+    say_what_is_not_served(&endpoint);
     drain_on_signals(&endpoint);
     endpoint.serve();
     if let Some(over_http) = over_http {
         over_http.stop();
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Keys and tokens that this endpoint, or another program of the user's, has outside the state directory.
+fn private(args: &EndpointArgs) -> Vec<PathBuf> {
+    let remotes = remotes::file().ok().and_then(|file| Some(file.parent()?.to_path_buf()));
+    args.trust.private().chain(args.http.private()).chain(remotes).collect()
+}
+
+/// Says in one line what of the root nobody finds.
+fn say_what_is_not_served(endpoint: &Endpoint) {
+    let hidden: Vec<_> = endpoint.not_served().iter().map(|path| path.display().to_string()).collect();
+    if !hidden.is_empty() {
+        terminal::complain(&format!(
+            "its state and keys lie beneath the root and are not served: {}",
+            hidden.join(", ")
+        ));
+    }
 }
 
 /// SIGTERM or Ctrl-C: no new sessions, and the end once the running ones are done. A second: at once.

@@ -120,6 +120,7 @@ fn listen(asked: &Asked, trust: &TrustArgs) -> Result<Arc<Endpoint>> {
             allow_local_targets: true,
             allowance: Allowance::UNLIMITED,
             fleeting: true,
+            serves_owner: true,
             ..Config::local("/", &state)
         };
         match Endpoint::bind(config) {

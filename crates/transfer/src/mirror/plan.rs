@@ -271,7 +271,8 @@ impl Plan {
         goes: &mut dyn FnMut(Extraneous) -> Result<()>,
         depth: usize,
     ) -> Result<bool> {
-        if is_reserved(name) {
+        // What is the program's own stays.
+        if is_reserved(name) || dir.hides(name) {
             return Ok(false);
         }
         let stays = !self.filter.takes(&path, is_directory) || self.mounted.contains(&path);

@@ -1,8 +1,6 @@
 //! Removes what was decided to go. Names are removed from open directories beneath the destination, and links never
 //! followed.
 
-use std::os::fd::AsFd;
-
 use rustix::io::Errno;
 
 use super::Deleted;
@@ -12,7 +10,7 @@ use crate::path::split;
 use crate::record_log::{RecordLog, Replay};
 use crate::store::backup::Backup;
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, Mode, fchmod, fstat, unlinkat};
+use crate::sys::fs::{Mode, fchmod, fstat};
 
 const FILE: &str = "extraneous";
 const MAGIC: &[u8; 8] = b"TGSTRN01";
@@ -31,7 +29,7 @@ pub(super) struct Spill {
 impl Spill {
     /// Empty, in the directory `work`, whatever an earlier run left there.
     pub(super) fn new(work: Root) -> Result<Self> {
-        let _ = unlinkat(&work, FILE, AtFlags::empty());
+        let _ = work.remove(FILE.as_bytes());
         let log = RecordLog::open(&work, FILE, MAGIC, |_| {})?;
         Ok(Self { work, log, pending: Vec::new() })
     }
@@ -67,7 +65,7 @@ impl Spill {
             }
         });
         deleted.error = deleted.error.take().or_else(|| read.err()).or_else(|| stopped_at(most, beyond));
-        let _ = unlinkat(&work, FILE, AtFlags::empty());
+        let _ = work.remove(FILE.as_bytes());
         deleted
     }
 }
@@ -95,15 +93,16 @@ fn remove_one(
     }
     let Some((_, directory)) = last.as_ref() else { return Ok(false) };
     let remove = || {
-        let flags = if *is_directory { AtFlags::REMOVEDIR } else { AtFlags::empty() };
-        match (is_directory, backup) {
-            (false, Some(backup)) => backup.take(directory, path),
-            _ => match unlinkat(directory.as_fd(), name, flags) {
-                Ok(()) => Ok(true),
-                Err(Errno::NOENT | Errno::BUSY) => Ok(false),
-                Err(Errno::NOTEMPTY | Errno::EXIST) if *is_directory => Ok(false),
-                Err(error) => Err(failed(error)),
-            },
+        let removed = match (is_directory, backup) {
+            (false, Some(backup)) => return backup.take(directory, path),
+            (false, None) => directory.remove(name),
+            (true, _) => directory.remove_dir(name),
+        };
+        match removed {
+            Ok(()) => Ok(true),
+            Err(Errno::NOENT | Errno::BUSY) => Ok(false),
+            Err(Errno::NOTEMPTY | Errno::EXIST) if *is_directory => Ok(false),
+            Err(error) => Err(failed(error)),
         }
     };
     match remove() {

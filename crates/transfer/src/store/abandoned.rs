@@ -11,7 +11,7 @@ use crate::path::{WORK_DIR, is_reserved};
 use crate::spec::TransferId;
 use crate::store::work_dir::{JOURNAL, empty_and_remove};
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, unlinkat};
+use crate::sys::fs::{Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat};
 use crate::sys::{clock, host};
 use crate::text::show;
 
@@ -58,7 +58,7 @@ impl Abandoned {
         empty_and_remove(&self.dir, &self.all, &self.name).map_err(failed)?;
         if let Some(base) = &self.base {
             // Fails, rightly, while others are in it.
-            let _ = unlinkat(base, WORK_DIR, AtFlags::REMOVEDIR);
+            let _ = base.remove_dir(WORK_DIR);
         }
         Ok(Removal::Removed)
     }

@@ -8,7 +8,7 @@ use crate::path::{RelPath, split};
 use crate::selection::Deletion;
 use crate::store::apart::Apart;
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, FileType, fstat, linkat, renameat, statat, unlinkat};
+use crate::sys::fs::{FileType, fstat};
 use crate::text::show;
 
 /// A directory that is made once something is moved there.
@@ -60,7 +60,7 @@ impl Backup {
     pub fn take(&self, directory: &Root, path: &[u8]) -> Result<bool> {
         let name = split(path).1;
         let there = self.beside(path)?;
-        match renameat(directory, name, &there, name) {
+        match directory.rename(name, &there, name) {
             Ok(()) => Ok(true),
             Err(Errno::NOENT) => Ok(false),
             Err(error) => Err(self.failed(path, error)),
@@ -70,7 +70,7 @@ impl Backup {
     /// Keeps what is called so here as well, by a link: it is to be replaced, and has its name until then.
     pub fn keep(&self, directory: &Root, path: &[u8]) -> Result<()> {
         let name = split(path).1;
-        match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+        match directory.stat(name) {
             Err(Errno::NOENT) => return Ok(()),
             Err(error) => return Err(self.failed(path, error)),
             // It is not replaced.
@@ -78,9 +78,9 @@ impl Backup {
             Ok(_) => {}
         }
         let there = self.beside(path)?;
-        let link = || linkat(directory, name, &there, name, AtFlags::empty());
+        let link = || directory.link(name, &there, name);
         let linked = match link() {
-            Err(Errno::EXIST) => unlinkat(&there, name, AtFlags::empty()).and_then(|()| link()),
+            Err(Errno::EXIST) => there.remove(name).and_then(|()| link()),
             linked => linked,
         };
         match linked {

@@ -15,7 +15,7 @@ use crate::quota::{Quota, remember};
 use crate::store::file_sink::digest_of;
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::Root;
-use crate::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat, read_at, readlinkat};
+use crate::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat, read_at};
 use crate::sys::identity::fingerprint;
 use crate::text::show;
 use crate::wire::files::{FileKind, FileRange, FileStatus, ListedFile};
@@ -39,7 +39,7 @@ pub fn stat(scope: &Scope<'_>, path: &[u8]) -> Result<FileStatus> {
     let failed = |error| missing("find", path, error);
     let itself = || {
         let (parent, name) = parent_of(scope, path).ok()??;
-        let target = readlinkat(&parent, &name[..], Vec::new()).ok()?.into_bytes();
+        let target = parent.read_link(&name).ok()?;
         Some((parent.stat(&name).ok()?, target))
     };
     match scope.reach(path) {
@@ -127,7 +127,7 @@ pub fn list(
 
 /// What the link `name` in `dir` leads to, or it itself where that is not followed.
 fn followed(scope: &Scope<'_>, path: &[u8], (dir, name): (&Root, &[u8]), stat: &Stat) -> FileStatus {
-    let target = readlinkat(dir, name, Vec::new()).map(std::ffi::CString::into_bytes).unwrap_or_default();
+    let target = dir.read_link(name).unwrap_or_default();
     let led = scope.reach(path).ok().and_then(|reached| look(&reached).ok());
     status(led.as_ref().unwrap_or(stat), Some(target))
 }

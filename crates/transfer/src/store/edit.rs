@@ -12,7 +12,7 @@ use crate::store::browse::{parent_of, shown};
 use crate::store::file_sink::FileSink;
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, Mode, Stat, fsync, mkdirat, renameat, unlinkat};
+use crate::sys::fs::{Mode, Stat, fsync};
 use crate::sys::{clock, random};
 use crate::terms::Purpose;
 
@@ -77,22 +77,22 @@ impl Child {
 
     /// Makes a directory of that name.
     pub fn make_directory(&self) -> Result<(), Errno> {
-        mkdirat(&self.directory, &self.name[..], Mode::from_raw_mode(0o777))
+        self.directory.make(&self.name, Mode::from_raw_mode(0o777))
     }
 
     /// Removes the file, or the link, of that name.
     pub fn remove(&self) -> Result<(), Errno> {
-        unlinkat(&self.directory, &self.name[..], AtFlags::empty())
+        self.directory.remove(&self.name)
     }
 
     /// Removes the directory of that name, in which nothing is.
     pub fn remove_directory(&self) -> Result<(), Errno> {
-        unlinkat(&self.directory, &self.name[..], AtFlags::REMOVEDIR)
+        self.directory.remove_dir(&self.name)
     }
 
     /// Gives what bears the name that of `to`; both are durable once this is done.
     pub fn rename(&self, to: &Self) -> Result<(), Errno> {
-        renameat(&self.directory, &self.name[..], &to.directory, &to.name[..])?;
+        self.directory.rename(&self.name, &to.directory, &to.name)?;
         to.settle()?;
         self.settle()
     }

@@ -28,10 +28,7 @@ use crate::store::split_part::SplitPart;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
-use crate::sys::fs::{
-    self, Access, AtFlags, FileType, Mode, OFlags, Stat, accessat, fchmod, fstat, ioctl_getflags, readlinkat,
-    renameat, symlinkat, utimensat,
-};
+use crate::sys::fs::{self, FileType, Mode, OFlags, Stat, fchmod, fstat, ioctl_getflags};
 use crate::sys::host;
 use crate::sys::identity::fingerprint;
 use crate::sys::sync::{Mutex, OnceLock};
@@ -155,8 +152,7 @@ impl FileSink {
         };
         if purpose == Purpose::Plan {
             let (there, _) = deepest(root, trimmed);
-            let needs = Access::WRITE_OK | Access::EXEC_OK;
-            there.and_then(|there| accessat(&there, ".", needs, AtFlags::EACCESS)).map_err(failed)?;
+            there.and_then(|there| there.may_write()).map_err(failed)?;
         }
         let here = || root.dir(b"").map(Some);
         let made = checked.as_ref().is_some_and(|path| root.dir(path.as_bytes()).err() == Some(Errno::NOENT));
@@ -287,7 +283,7 @@ impl FileSink {
         if let Some(backup) = self.backup.get() {
             backup.keep(directory, place.as_bytes())?;
         }
-        renameat(work, part, directory, place.split().1).map_err(|error| taken(error, place, failed))
+        work.rename(part.as_bytes(), directory, place.split().1).map_err(|error| taken(error, place, failed))
     }
 
     /// The same for the file that the entry is.
@@ -380,7 +376,7 @@ impl FileSink {
         let (parent, name) = place.split();
         let failed = |error| Error::io("create the link", place.as_bytes(), error);
         let parent = self.directory(parent).map_err(|error| unreached("create the link", place, error))?;
-        let same = readlinkat(&parent, name, Vec::new()).is_ok_and(|there| there.as_bytes() == target);
+        let same = parent.read_link(name).is_ok_and(|there| there == target);
         if !same && parent.stat(name).is_ok_and(|stat| self.would_replace_source(&stat)) {
             return Err(in_source(place));
         }
@@ -391,10 +387,10 @@ impl FileSink {
             let part = part_name(place);
             let work = self.work_dir()?;
             work.discard(&part);
-            symlinkat(target, work.dir(), part.as_str()).map_err(failed)?;
+            work.dir().symlink(target, part.as_bytes()).map_err(failed)?;
             self.put_in_place((work.dir(), &part), place, &parent)?;
         }
-        let _ = utimensat(&parent, name, &times(entry.mtime), AtFlags::SYMLINK_NOFOLLOW);
+        let _ = parent.set_times(name, &times(entry.mtime));
         Ok(Standing::Made)
     }
 }
@@ -468,7 +464,7 @@ impl Sink for FileSink {
                 }
                 FileType::Directory => Some(Kind::Directory),
                 FileType::Symlink => {
-                    let target = readlinkat(&*directory, name, Vec::new())?.into_bytes();
+                    let target = directory.read_link(name)?;
                     Some(Kind::Symlink { target })
                 }
                 _ => None,

@@ -18,7 +18,9 @@ use crate::selection::Selection;
 use crate::spec::Sources;
 use crate::store::named::Scope;
 use crate::store::{Found, Listed, RangeReader, Source};
+use crate::sys::confined::Root;
 use crate::sys::fs::{Mode, OFlags, fstat};
+use crate::sys::sync::Mutex;
 use crate::sys::thread;
 use crate::terms::Links;
 
@@ -60,6 +62,8 @@ pub struct FileSource {
     unlinked: Arc<Unlinked>,
     /// How many entries were listed.
     listed: AtomicU64,
+    /// The directory that a file was opened in last, and of which tree: neighbours follow each other.
+    last: Mutex<Option<(u16, Vec<u8>, Arc<Root>)>>,
     _descriptors: Option<Held>,
 }
 
@@ -110,7 +114,7 @@ impl FileSource {
         let mut contents: Vec<usize> = contents.into_values().collect();
         contents.sort_unstable();
         let (selection, filter, listed, unlinked) = Default::default();
-        let (mirrored, moved, _descriptors) = (false, false, descriptors);
+        let (mirrored, moved, last, _descriptors) = (false, false, Mutex::default(), descriptors);
         Ok(Self {
             roots,
             links,
@@ -122,6 +126,7 @@ impl FileSource {
             moved,
             unlinked,
             listed,
+            last,
             _descriptors,
         })
     }
@@ -259,6 +264,21 @@ impl FileSource {
         }
     }
 
+    /// The directory `path` of a tree, looked up `anew` or the one that was opened last.
+    fn directory(&self, root: u16, path: &[u8], anew: bool) -> Result<Arc<Root>, Errno> {
+        if let Some((of, known, directory)) = &*self.last.lock().expect("not poisoned")
+            && !anew
+            && *of == root
+            && known == path
+        {
+            return Ok(Arc::clone(directory));
+        }
+        let directory = Arc::new(self.roots[usize::from(root)].base.dir_to_open_in(path)?);
+        let last = Some((root, path.to_vec(), Arc::clone(&directory)));
+        *self.last.lock().expect("not poisoned") = last;
+        Ok(directory)
+    }
+
     fn open_file(&self, file: &Listed) -> Result<OwnedFd> {
         self.open_as(file, OFlags::RDONLY | OFlags::NONBLOCK)
     }
@@ -269,7 +289,13 @@ impl FileSource {
         let inner = self.inner(file);
         let opened = match tree.links(self.links) {
             Links::Follow => tree.open_following(inner, flags),
-            _ => tree.base.open_beneath(inner, flags, Mode::empty()),
+            _ => {
+                let (parent, name) = split(inner);
+                let open = |directory: Arc<Root>| directory.open_beneath(name, flags, Mode::empty());
+                // Another directory may have that path by now.
+                let opened = self.directory(file.root, parent, false).and_then(open);
+                opened.or_else(|_| self.directory(file.root, parent, true).and_then(open))
+            }
         };
         opened.map_err(|error| match error {
             Errno::NOENT => changed(path, "it vanished"),

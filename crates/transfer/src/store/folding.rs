@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, Dir, Mode, OFlags, unlinkat};
+use crate::sys::fs::{Dir, Mode, OFlags};
 
 /// What is made to find out: it has letters, one of them with an accent.
 const PROBE: &str = "probe-\u{e9}";
@@ -33,7 +33,7 @@ impl Folding {
         match work.open_beneath(PROBE.as_bytes(), flags, Mode::RUSR | Mode::WUSR) {
             Ok(_) => {
                 let found = Self::of_name(work, PROBE, &|_| false);
-                let _ = unlinkat(work, PROBE, AtFlags::empty());
+                let _ = work.remove(PROBE.as_bytes());
                 found
             }
             // Names with accents are none there.

@@ -10,7 +10,6 @@ use crate::spec::TransferId;
 use crate::store::named::{Reached, Scope};
 use crate::store::work_dir::WorkDir;
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, unlinkat};
 
 /// Leaves `mark` in the directory `path`.
 pub fn put(scope: &Scope<'_>, path: &[u8], mark: &TransferId) -> Result<()> {
@@ -29,9 +28,9 @@ pub fn remove(scope: &Scope<'_>, path: &[u8], mark: &TransferId) -> Result<()> {
     let base = directory(scope, path)?;
     let all = base.dir(WORK_DIR).map_err(|error| failed("remove", path, mark, error))?;
     // What a transfer left has something in it, and stays.
-    unlinkat(&all, name(mark), AtFlags::REMOVEDIR).map_err(|error| failed("remove", path, mark, error))?;
+    all.remove_dir(name(mark).as_bytes()).map_err(|error| failed("remove", path, mark, error))?;
     // Fails, rightly, while others are in it.
-    let _ = unlinkat(&base, WORK_DIR, AtFlags::REMOVEDIR);
+    let _ = base.remove_dir(WORK_DIR);
     Ok(())
 }
 

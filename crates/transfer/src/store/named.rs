@@ -1,6 +1,7 @@
 //! Where a path leads that a peer named. Symbolic links on the way are followed, and never out of what the peer may
 //! reach: the kernel follows one, and what it leads to counts only if it lies in what the ticket covers or where the
-//! operator said. Everything behind it is opened relative to the directory that was checked.
+//! operator said. Everything behind it is opened relative to the directory that was checked, and what the endpoint hides
+//! is not there by whatever way.
 
 use std::ops::Range;
 
@@ -8,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::{MAX_PIECE, is_reserved, split};
-use crate::sys::confined::{Root, path_of, stat_trusted};
+use crate::sys::confined::{Root, path_of};
 use crate::sys::fs::{FileType, fstat};
 use crate::sys::identity::{identity, with_ancestors};
 use crate::text::show;
@@ -79,26 +80,32 @@ impl Scope<'_> {
         let (parent, name) = split(path);
         let target = base.dir(parent).ok()?.open_link(name).ok()?;
         if FileType::from_raw_mode(fstat(&target).ok()?.st_mode).is_dir() {
-            let directory = Root::from(target).dir(b"").ok()?;
-            return self.covers(&directory).then_some(Target::Directory(directory));
+            return self.covered(&path_of(&target).ok()?).map(Target::Directory);
         }
         let whole = path_of(&target).ok()?;
         let (parent, name) = split(&whole);
-        let directory = Root::open(if parent.is_empty() { b"/" } else { parent }).ok()?;
-        let may_be = self.covers(&directory) && !is_reserved(name);
-        may_be.then(|| Target::File(directory, name.to_vec()))
+        let directory = self.covered(if parent.is_empty() { b"/" } else { parent })?;
+        (!is_reserved(name)).then(|| Target::File(directory, name.to_vec()))
     }
 
-    /// Whether `directory` is or lies in something that may be reached, and not where transfers keep their state.
-    fn covers(&self, directory: &Root) -> bool {
-        let Ok(whole) = path_of(directory) else { return false };
-        let above = with_ancestors(directory);
-        let claim = self.root.dir(self.claim).and_then(|claim| fstat(&claim)).ok();
+    /// The directory at the absolute path `whole`, if it is or lies in something that may be reached, and not where transfers
+    /// or the endpoint keep their state.
+    fn covered(&self, whole: &[u8]) -> Option<Root> {
+        let directory = self.root.elsewhere(whole).ok()?;
+        let above = with_ancestors(&directory);
         // Looked up now: a file system may have been mounted there meanwhile.
-        let followed = self.followed.iter().filter_map(|path| stat_trusted(path).ok());
-        claim.into_iter().chain(followed).any(|outer| {
-            let depth = above.iter().position(|one| *one == identity(&outer));
-            depth.is_some_and(|depth| !whole.rsplit(|&b| b == b'/').take(depth).any(is_reserved))
+        let followed = self.followed.iter().map(|path| self.root.elsewhere(path));
+        [self.root.dir(self.claim)].into_iter().chain(followed).flatten().find_map(|outer| {
+            let outermost = identity(&fstat(&outer).ok()?);
+            let depth = above.iter().position(|one| *one == outermost)?;
+            let mut names: Vec<&[u8]> = whole.rsplit(|&b| b == b'/').take(depth).collect();
+            if names.iter().any(|name| is_reserved(name)) {
+                return None;
+            }
+            names.reverse();
+            // By the names in between, of which one may be hidden.
+            let reached = outer.dir(&names.join(&b'/')).ok()?;
+            (identity(&fstat(&reached).ok()?) == above[0]).then_some(reached)
         })
     }
 }
@@ -106,14 +113,15 @@ impl Scope<'_> {
 /// Where in `path` beneath `base` the first link stands, if there is one.
 fn first_link(base: &Root, path: &[u8]) -> Option<Range<usize>> {
     let path = path.strip_suffix(b"/").unwrap_or(path);
-    let slashes = path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(at, _)| at);
-    let mut start = 0;
-    for end in slashes.chain((!path.is_empty()).then_some(path.len())) {
-        match base.dir(&path[..end]) {
-            Ok(_) => start = end + 1,
+    let (mut start, mut reached) = (0, None);
+    for name in path.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
+        let end = start + name.len();
+        match reached.as_ref().unwrap_or(base).dir(name) {
+            Ok(directory) => reached = Some(directory),
             Err(Errno::LOOP) => return Some(start..end),
             Err(_) => return None,
         }
+        start = end + 1;
     }
     None
 }

@@ -14,8 +14,7 @@ use crate::path::WORK_DIR;
 use crate::spec::TransferId;
 use crate::sys::confined::Root;
 use crate::sys::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, fstat,
-    futimens, mkdirat, renameat, unlinkat,
+    Dir, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, fstat, futimens,
 };
 use crate::sys::host;
 use crate::text::show;
@@ -56,7 +55,7 @@ impl WorkDir {
         let name = data_encoding::HEXLOWER.encode(id);
         let path = path_of(&name);
         match base.dir(&path) {
-            Ok(dir) => Self::of(dir, name, false).map(Some),
+            Ok(dir) => Self::of(dir.hiding_nothing(), name, false).map(Some),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(cannot_make(base, &path, error)),
         }
@@ -90,15 +89,15 @@ impl WorkDir {
     fn try_make(base: &Root, name: &str) -> Result<(Root, bool), (Vec<u8>, Errno)> {
         let of_all = |error| (WORK_DIR.to_vec(), error);
         // Sticky, so that those who share it cannot remove each other's.
-        match mkdirat(base, WORK_DIR, Mode::from_raw_mode(0o1777)) {
+        match base.make(WORK_DIR, Mode::from_raw_mode(0o1777)) {
             Ok(()) | Err(Errno::EXIST) => {}
             // Also where nothing may be made but all is there.
             Err(error) if base.dir(WORK_DIR).is_err() => return Err(of_all(error)),
             Err(_) => {}
         }
-        let all = base.dir(WORK_DIR).map_err(of_all)?;
+        let all = base.dir(WORK_DIR).map_err(of_all)?.hiding_nothing();
         let of_this = |error| (path_of(name), error);
-        let is_new = match mkdirat(&all, name, Mode::RWXU) {
+        let is_new = match all.make(name.as_bytes(), Mode::RWXU) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,
             Err(error) if all.dir(name.as_bytes()).is_err() => return Err(of_this(error)),
@@ -127,8 +126,8 @@ impl WorkDir {
 
     /// Calls it after transfer `id` from now on, unless that has one with something in it.
     pub fn rename(&self, base: &Root, id: &TransferId) -> Result<(), Errno> {
-        let all = base.dir(WORK_DIR)?;
-        renameat(&all, &self.name, &all, data_encoding::HEXLOWER.encode(id))
+        let all = base.dir(WORK_DIR)?.hiding_nothing();
+        all.rename(self.name.as_bytes(), &all, data_encoding::HEXLOWER.encode(id).as_bytes())
     }
 
     /// Makes the unfinished file `part` anew, in place of what an earlier run left.
@@ -144,7 +143,7 @@ impl WorkDir {
                 if !FileType::from_raw_mode(stat.st_mode).is_symlink() || stat.st_uid != self.owner {
                     self.check(&stat, part)?;
                 }
-                unlinkat(&self.dir, part, AtFlags::empty()).map_err(failed)?;
+                self.dir.remove(part.as_bytes()).map_err(failed)?;
                 create().map_err(failed)
             }
             created => created.map_err(failed),
@@ -173,7 +172,7 @@ impl WorkDir {
 
     /// Removes the unfinished file or link `part`, if there is one.
     pub fn discard(&self, part: &str) {
-        let _ = unlinkat(&self.dir, part, AtFlags::empty());
+        let _ = self.dir.remove(part.as_bytes());
     }
 
     /// Whether something is there whose name satisfies `like`.
@@ -184,11 +183,11 @@ impl WorkDir {
 
     /// Removes it with all that is in it, and the directory that holds it once that is empty.
     pub fn remove(&self, base: &Root) {
-        if let Ok(all) = base.dir(WORK_DIR) {
+        if let Ok(all) = base.dir(WORK_DIR).map(Root::hiding_nothing) {
             let _ = empty_and_remove(&self.dir, &all, &self.name);
         }
         // Fails, rightly, while another transfer works here.
-        let _ = unlinkat(base, WORK_DIR, AtFlags::REMOVEDIR);
+        let _ = base.remove_dir(WORK_DIR);
     }
 
     /// Refuses what no run of ours can have left there.
@@ -215,19 +214,19 @@ impl WorkDir {
 pub(super) fn empty_and_remove(dir: &Root, all: &Root, name: &str) -> Result<(), Errno> {
     for entry in Dir::read_from(dir)?.flatten() {
         if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
-            unlinkat(dir, entry.file_name(), AtFlags::empty())?;
+            dir.remove(entry.file_name().to_bytes())?;
         }
     }
-    unlinkat(all, name, AtFlags::REMOVEDIR)
+    all.remove_dir(name.as_bytes())
 }
 
 /// Whose the files are that we make in `dir`.
 fn identity(dir: &Root) -> Result<u32, Errno> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
-    let _ = unlinkat(dir, "probe", AtFlags::empty());
+    let _ = dir.remove(b"probe");
     let probe = dir.open_beneath(b"probe", flags, Mode::RUSR | Mode::WUSR)?;
     let stat = fstat(probe.as_fd());
-    let _ = unlinkat(dir, "probe", AtFlags::empty());
+    let _ = dir.remove(b"probe");
     stat.map(|stat| stat.st_uid)
 }
 

@@ -3,42 +3,91 @@
 //! Every open goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
 //! RESOLVE_NO_MAGICLINKS` relative to a directory descriptor; strings are never joined. The one exception looks
 //! where a link leads, for `store::named`.
+//!
+//! Where something is [`Hidden`], it is not there for whoever looks, and refuses to be changed: a directory is a
+//! [`Root`] here, and everything that is done by names goes through its methods.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, mkdirat, open, openat2, readlink, statat,
+    Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Timestamps, accessat, linkat, mkdirat,
+    open, openat2, readlinkat, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
+use super::fs::renameat;
+use super::hidden::Hidden;
+pub use super::identity::path_of;
 use crate::path::{MAX_PIECE, is_reserved, split};
+
+/// How directories on the way are opened.
+const ON_THE_WAY: OFlags = OFlags::PATH.union(OFlags::DIRECTORY);
 
 /// A directory as the root that paths are resolved beneath.
 #[derive(Debug)]
 pub struct Root {
     dir: OwnedFd,
+    hidden: Option<Arc<Hidden>>,
 }
 
 impl Root {
     /// Opens the directory at `path`, which the local user named and is therefore trusted.
     pub fn open(path: &[u8]) -> Result<Self, Errno> {
         let dir = open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
-        Ok(Self { dir })
+        Ok(Self { dir, hidden: None })
+    }
+
+    /// The same directory, in which `hidden` is not there, nor in any directory that is reached from here.
+    #[must_use]
+    pub fn hiding(self, hidden: Arc<Hidden>) -> Self {
+        Self { hidden: Some(hidden), ..self }
+    }
+
+    /// The same, in which nobody finds a directory that is marked as the program's own, if nothing is hidden here.
+    #[must_use]
+    pub fn hiding_marked(self) -> Self {
+        Self { hidden: self.hidden.or_else(|| Some(Arc::default())), ..self }
+    }
+
+    /// The same, in which nothing is hidden: for what transfers keep for themselves, where peers have no names.
+    #[must_use]
+    pub fn hiding_nothing(self) -> Self {
+        Self { hidden: None, ..self }
+    }
+
+    /// The open directory `dir`, in which the same is hidden as in this one.
+    fn likewise(&self, dir: OwnedFd) -> Self {
+        Self { dir, hidden: self.hidden.clone() }
     }
 
     /// The directory at `path` beneath this one; an empty path is this one.
     pub fn dir(&self, path: &[u8]) -> Result<Self, Errno> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY;
+        let dir = match path {
+            b"" => self.open_piece(b".", flags, Mode::empty(), ResolveFlags::empty()),
+            path => self.open_beneath(path, flags, Mode::empty()),
+        };
+        dir.map(|dir| self.likewise(dir))
+    }
+
+    /// The same, only to open what is in it: for a server of files that is no opening.
+    pub fn dir_to_open_in(&self, path: &[u8]) -> Result<Self, Errno> {
         let path = if path.is_empty() { b"." } else { path };
-        let dir = self.open_beneath(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
-        Ok(Self { dir })
+        self.open_beneath(path, ON_THE_WAY, Mode::empty()).map(|dir| self.likewise(dir))
+    }
+
+    /// The directory at the absolute `path`, which was looked up before, in which the same is hidden as in this one.
+    pub fn elsewhere(&self, path: &[u8]) -> Result<Self, Errno> {
+        Self::open(path).map(|Self { dir, .. }| self.likewise(dir))
     }
 
     /// As [`dir`](Self::dir), and fails with `EXDEV` where something is mounted on the way, or there.
     pub fn dir_within(&self, path: &[u8]) -> Result<Self, Errno> {
         let path = if path.is_empty() { b"." } else { path };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
-        let dir = self.open_in_pieces(path, flags, Mode::empty(), ResolveFlags::NO_XDEV)?;
-        Ok(Self { dir })
+        let dir = self.open_in_pieces(path, flags, Mode::empty(), ResolveFlags::NO_XDEV);
+        dir.map(|dir| self.likewise(dir))
     }
 
     /// As [`dir`](Self::dir), making the missing ones with mode 0777 less the umask.
@@ -61,8 +110,11 @@ impl Root {
 
     /// The directory `name` directly in this one, made if it is missing.
     fn make_one(&self, name: &[u8]) -> Result<Self, Errno> {
-        match mkdirat(&self.dir, name, Mode::from_raw_mode(0o777)) {
-            Ok(()) | Err(Errno::EXIST) => self.dir(name),
+        match self.make(name, Mode::from_raw_mode(0o777)) {
+            Ok(()) => self.dir(name),
+            // What is hidden is there, and no place for anybody.
+            Err(Errno::EXIST) if self.hides(name) => Err(Errno::ACCESS),
+            Err(Errno::EXIST) => self.dir(name),
             Err(error) => Err(error),
         }
     }
@@ -79,16 +131,43 @@ impl Root {
         mode: Mode,
         also: ResolveFlags,
     ) -> Result<OwnedFd, Errno> {
+        if let Some(hidden) = &self.hidden {
+            return self.open_looking(hidden, path, flags, mode, also);
+        }
         let mut reached: Option<Self> = None;
         let mut rest = path;
         while rest.len() > MAX_PIECE {
             let slash = rest[..=MAX_PIECE].iter().rposition(|&b| b == b'/').ok_or(Errno::NAMETOOLONG)?;
             let from = reached.as_ref().unwrap_or(self);
-            let flags = OFlags::PATH | OFlags::DIRECTORY;
-            reached = Some(from.open_piece(&rest[..slash], flags, Mode::empty(), also)?.into());
+            reached =
+                Some(from.likewise(from.open_piece(&rest[..slash], ON_THE_WAY, Mode::empty(), also)?));
             rest = &rest[slash + 1..];
         }
         reached.as_ref().unwrap_or(self).open_piece(rest, flags, mode, also)
+    }
+
+    /// The same a name after the other, since each directory on the way may be one that is not there.
+    fn open_looking(
+        &self,
+        hidden: &Hidden,
+        path: &[u8],
+        flags: OFlags,
+        mode: Mode,
+        also: ResolveFlags,
+    ) -> Result<OwnedFd, Errno> {
+        let path = path.strip_suffix(b"/").unwrap_or(path);
+        let (parents, last) = split(path);
+        let mut reached: Option<Self> = None;
+        for name in parents.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
+            let from = reached.as_ref().unwrap_or(self);
+            let directory = from.open_piece(name, ON_THE_WAY, Mode::empty(), also)?;
+            if hidden.hides(&directory)? {
+                return Err(Errno::NOENT);
+            }
+            reached = Some(from.likewise(directory));
+        }
+        let opened = reached.as_ref().unwrap_or(self).open_piece(last, flags, mode, also)?;
+        if hidden.hides(&opened)? { Err(Errno::NOENT) } else { Ok(opened) }
     }
 
     fn open_piece(
@@ -125,31 +204,119 @@ impl Root {
     /// nothing that transfers keep for themselves. Links may lead up again, so the path cannot be taken in pieces.
     pub fn open_following(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        loop {
+        let opened = loop {
             match openat2(&self.dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                Ok(opened) if self.keeps_state(&opened)? => return Err(Errno::XDEV),
-                result => return result,
+                result => break result?,
             }
+        };
+        let inner = self.inner(&opened)?;
+        if inner.split(|&b| b == b'/').any(is_reserved) {
+            return Err(Errno::XDEV);
+        }
+        match (&self.hidden, &inner[..]) {
+            (None, _) | (_, b"") => Ok(opened),
+            // Opened anew where it is, by way of directories that are looked at.
+            (Some(_), inner) => match self.open_beneath(inner, flags, Mode::empty()) {
+                Err(Errno::NOENT) => Err(Errno::XDEV),
+                opened => opened,
+            },
         }
     }
 
-    /// Whether `opened` lies where transfers keep their state, beneath this directory.
-    fn keeps_state(&self, opened: &OwnedFd) -> Result<bool, Errno> {
+    /// The same for a directory.
+    pub fn dir_following(&self, path: &[u8]) -> Result<Self, Errno> {
+        self.open_following(path, OFlags::RDONLY | OFlags::DIRECTORY).map(|dir| self.likewise(dir))
+    }
+
+    /// The path of `opened` beneath this directory, as the kernel knows it.
+    fn inner(&self, opened: &OwnedFd) -> Result<Vec<u8>, Errno> {
         let (root, path) = (path_of(&self.dir)?, path_of(opened)?);
         let inner = path.strip_prefix(&root[..]).unwrap_or(&path);
-        Ok(inner.split(|&b| b == b'/').any(is_reserved))
+        Ok(inner.strip_prefix(b"/").unwrap_or(inner).to_vec())
+    }
+
+    /// Whether what is called `name` in this directory is hidden.
+    pub fn hides(&self, name: &[u8]) -> bool {
+        let Some(hidden) = &self.hidden else { return false };
+        let stat = statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| hidden.hides_named(&self.dir, name, &stat))
+    }
+
+    /// Refuses to change what is called `name` in this directory, if it is hidden.
+    fn may_change(&self, name: &[u8]) -> Result<(), Errno> {
+        if self.hides(name) { Err(Errno::ACCESS) } else { Ok(()) }
     }
 
     /// What is called `name` directly in this directory, without following a symlink.
     pub fn stat(&self, name: &[u8]) -> Result<Stat, Errno> {
-        statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)
+        let stat = statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+        match &self.hidden {
+            Some(hidden) if hidden.hides_named(&self.dir, name, &stat) => Err(Errno::NOENT),
+            _ => Ok(stat),
+        }
     }
-}
 
-impl From<OwnedFd> for Root {
-    fn from(dir: OwnedFd) -> Self {
-        Self { dir }
+    /// What the link `name` in this directory says.
+    pub fn read_link(&self, name: &[u8]) -> Result<Vec<u8>, Errno> {
+        readlinkat(&self.dir, name, Vec::new()).map(std::ffi::CString::into_bytes)
+    }
+
+    /// Whether names in this directory may be changed.
+    pub fn may_write(&self) -> Result<(), Errno> {
+        accessat(&self.dir, ".", Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)
+    }
+
+    /// Makes the directory `name` in this one.
+    pub fn make(&self, name: &[u8], mode: Mode) -> Result<(), Errno> {
+        mkdirat(&self.dir, name, mode)
+    }
+
+    /// Makes the link `name` in this directory, which leads to `target`.
+    pub fn symlink(&self, target: &[u8], name: &[u8]) -> Result<(), Errno> {
+        symlinkat(target, &self.dir, name)
+    }
+
+    /// Sets the times of what is called `name` in this directory, without following a symlink.
+    pub fn set_times(&self, name: &[u8], times: &Timestamps) -> Result<(), Errno> {
+        self.may_change(name)?;
+        utimensat(&self.dir, name, times, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// Removes the file, or the link, `name` from this directory.
+    pub fn remove(&self, name: &[u8]) -> Result<(), Errno> {
+        self.may_change(name)?;
+        unlinkat(&self.dir, name, AtFlags::empty())
+    }
+
+    /// Removes the directory `name`, in which nothing is, from this one.
+    pub fn remove_dir(&self, name: &[u8]) -> Result<(), Errno> {
+        self.may_change(name)?;
+        unlinkat(&self.dir, name, AtFlags::REMOVEDIR)
+    }
+
+    /// Gives what is called `name` in this directory the name `new` in `to`, in place of what bears that. What contains
+    /// something hidden keeps its name.
+    pub fn rename(&self, name: &[u8], to: &Self, new: &[u8]) -> Result<(), Errno> {
+        self.may_move(name)?;
+        to.may_change(new)?;
+        renameat(&self.dir, name, &to.dir, new)
+    }
+
+    fn may_move(&self, name: &[u8]) -> Result<(), Errno> {
+        self.may_change(name)?;
+        let Some(hidden) = &self.hidden else { return Ok(()) };
+        match self.open_piece(name, ON_THE_WAY, Mode::empty(), ResolveFlags::empty()) {
+            Ok(directory) if hidden.lies_in(&directory) => Err(Errno::ACCESS),
+            // What is no directory contains nothing.
+            _ => Ok(()),
+        }
+    }
+
+    /// Gives the file that is called `name` in this directory the name `new` in `to` as well.
+    pub fn link(&self, name: &[u8], to: &Self, new: &[u8]) -> Result<(), Errno> {
+        self.may_change(name)?;
+        linkat(&self.dir, name, &to.dir, new, AtFlags::empty())
     }
 }
 
@@ -157,12 +324,6 @@ impl AsFd for Root {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.dir.as_fd()
     }
-}
-
-/// The absolute path of what is open as `fd`, as the kernel knows it.
-pub fn path_of(fd: &impl AsFd) -> Result<Vec<u8>, Errno> {
-    let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
-    Ok(readlink(link, Vec::new())?.into_bytes())
 }
 
 /// The absolute path of `path` with symlinks resolved, for people and for catalogue keys.
@@ -198,6 +359,7 @@ pub(crate) fn scratch() -> (tempfile::TempDir, Root) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsRawFd;
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::symlink;
 

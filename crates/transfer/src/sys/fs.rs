@@ -1,10 +1,10 @@
 //! Files. What changes content, makes it durable or gives it a name is ours, so that a test's disk can fail, or lose at a
-//! crash what was not synced; the rest is the kernel's as it is. Paths are resolved in [`confined`](super::confined).
+//! crash what was not synced; the rest is the kernel's as it is. Paths are resolved, and names made, changed and removed, in
+//! [`confined`](super::confined).
 
 pub use rustix::fs::{
-    Access, AtFlags, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec,
-    Timestamps, UTIME_NOW, UTIME_OMIT, accessat, fchmod, flock, fstat, futimens, ioctl_getflags, linkat,
-    mkdirat, openat, readlinkat, seek, statat, symlinkat, unlinkat, utimensat,
+    Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps,
+    UTIME_NOW, UTIME_OMIT, fchmod, flock, fstat, futimens, ioctl_getflags, seek,
 };
 
 use std::io::Write as _;
@@ -99,7 +99,7 @@ fn sync<'f>(file: BorrowedFd<'f>, how: fn(BorrowedFd<'f>) -> Result<(), Errno>) 
 
 /// Gives `new_name` in `new_dir` to what is called `old_name` in `old_dir`.
 #[inline]
-pub fn renameat(
+pub(super) fn renameat(
     old_dir: impl AsFd,
     old_name: impl Arg,
     new_dir: impl AsFd,

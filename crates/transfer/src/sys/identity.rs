@@ -1,10 +1,12 @@
 //! What tells a file or directory of this host from every other, by whatever path, link or mount it is reached.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
 
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, readlink, statat};
+use rustix::io::Errno;
+
 use super::clock;
-use super::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, statat};
 
 /// A hash of what the kernel calls it by, and of this run of this host: it tells others nothing but whether two are one.
 pub type FileIdentity = [u8; 16];
@@ -51,6 +53,12 @@ pub fn with_ancestors(dir: &impl AsFd) -> Vec<FileIdentity> {
         next = openat(&dir, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
     }
     found
+}
+
+/// The absolute path of what is open as `fd`, as the kernel knows it.
+pub fn path_of(fd: &impl AsFd) -> Result<Vec<u8>, Errno> {
+    let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
+    Ok(readlink(link, Vec::new())?.into_bytes())
 }
 
 fn hash(words: &[u8]) -> FileIdentity {

@@ -6,12 +6,10 @@
 use std::collections::HashSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{ResolveFlags, fstatfs, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, fstatfs, openat, openat2};
 use rustix::io::Errno;
 
-use super::confined::path_of;
-use super::fs::{Mode, OFlags, fstat, openat};
-use super::identity::{FileIdentity, fingerprint, hash_here, identity};
+use super::identity::{FileIdentity, fingerprint, hash_here, identity, path_of};
 
 /// What file systems are called, as the kernel numbers them, that no two hosts have at a time. Copies of a whole disk have
 /// the same directories, and are not taken for one file system.

@@ -11,7 +11,7 @@ use crate::filter::Filter;
 use crate::offer::DirectoryNames;
 use crate::path::{inside, is_reserved};
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, Dir, FileType, OFlags, fstat, statat};
+use crate::sys::fs::{Dir, FileType, OFlags, fstat};
 use crate::terms::Links;
 use crate::text::show;
 
@@ -164,7 +164,7 @@ impl<'s> Names<'s> {
         for entry in Dir::read_from(dir)? {
             let entry = entry?;
             let name = entry.file_name().to_bytes();
-            if is_dots(name) || is_reserved(name) {
+            if is_dots(name) || is_reserved(name) || dir.hides(name) {
                 continue;
             }
             let inner = inside(path, name);
@@ -175,7 +175,7 @@ impl<'s> Names<'s> {
                     FileType::from_raw_mode(fstat(&target)?.st_mode).is_dir()
                 }
                 FileType::Unknown => {
-                    let stat = statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                    let stat = dir.stat(name)?;
                     FileType::from_raw_mode(stat.st_mode).is_dir()
                 }
                 kind => kind.is_dir(),
@@ -191,9 +191,7 @@ impl<'s> Names<'s> {
         let tree = &self.source.roots[tree];
         let inner = within(tree, path);
         let opened = match self.source.links {
-            Links::Follow if !inner.is_empty() => {
-                tree.base.open_following(inner, OFlags::RDONLY | OFlags::DIRECTORY).map(Root::from)
-            }
+            Links::Follow if !inner.is_empty() => tree.base.dir_following(inner),
             _ => tree.base.dir(inner),
         };
         opened.map_err(|error| Error::io("list", path, error))

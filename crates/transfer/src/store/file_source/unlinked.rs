@@ -7,7 +7,7 @@ use rustix::io::Errno;
 
 use crate::manifest::Fingerprint;
 use crate::sys::confined::Root;
-use crate::sys::fs::{AtFlags, Mode, OFlags, Stat, fstat, openat, unlinkat};
+use crate::sys::fs::{Mode, OFlags, Stat, fstat};
 use crate::sys::identity::fingerprint;
 use crate::sys::sync::RwLock;
 
@@ -76,16 +76,16 @@ impl Unlinked {
     pub(super) fn remove(&self, directory: &Root, name: &[u8], listed: &Fingerprint) -> Result<bool, Errno> {
         let stat = directory.stat(name)?;
         if stat.st_nlink == 1 && fingerprint(&stat) == *listed {
-            unlinkat(directory, name, AtFlags::empty())?;
+            directory.remove(name)?;
             return Ok(true);
         }
         let mut known = self.0.write().expect("not poisoned");
-        let file = openat(directory, name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let file = directory.open_beneath(name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
         let before = fstat(&file)?;
         if !known.is_version(&before, listed) {
             return Ok(false);
         }
-        unlinkat(directory, name, AtFlags::empty())?;
+        directory.remove(name)?;
         if let Ok(after) = fstat(&file) {
             known.remember(&before, &after);
         }

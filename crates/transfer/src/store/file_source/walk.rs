@@ -12,9 +12,7 @@ use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::{RelPath, inside, is_reserved, join, split};
 use crate::store::{Found, Listed};
 use crate::sys::confined::Root;
-use crate::sys::fs::{
-    AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, read_at, readlinkat, statat,
-};
+use crate::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat, read_at};
 use crate::sys::identity::fingerprint;
 use crate::terms::Links;
 use crate::text::show;
@@ -39,7 +37,7 @@ pub(super) struct Walk<'w> {
 enum Look {
     /// Something to copy, and its device and inode.
     At(Entry, (u64, u64)),
-    /// A link, which are left out without a word, as asked.
+    /// A link, which are left out without a word, as asked, or what is not there for whoever asks.
     Skipped,
     /// Something that is not copied.
     Special,
@@ -318,9 +316,7 @@ impl<'w> Walk<'w> {
 
     fn open_dir(&self, inner: &[u8]) -> Result<Root> {
         let opened = match self.source.links {
-            Links::Follow => {
-                self.tree.base.open_following(inner, OFlags::RDONLY | OFlags::DIRECTORY).map(Root::from)
-            }
+            Links::Follow => self.tree.base.dir_following(inner),
             _ => self.tree.base.dir(inner),
         };
         opened.map_err(|error| Error::io("list", inner, error))
@@ -344,12 +340,15 @@ impl<'w> Walk<'w> {
     /// What `name` is.
     fn look(&self, level: &Level, name: &[u8], inner: &[u8], path: RelPath) -> Result<Look> {
         let failed = |error| Error::io("read", inner, error);
-        let mut stat = statat(&level.dir, name, AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
+        let mut stat = match level.dir.stat(name) {
+            Err(Errno::NOENT) if level.dir.hides(name) => return Ok(Look::Skipped),
+            stat => stat.map_err(failed)?,
+        };
         let mut kind = FileType::from_raw_mode(stat.st_mode);
         if kind.is_symlink() {
             match self.tree.links(self.source.links) {
                 Links::Keep => {
-                    let target = readlinkat(&level.dir, name, Vec::new()).map_err(failed)?.into_bytes();
+                    let target = level.dir.read_link(name).map_err(failed)?;
                     let kind = Kind::Symlink { target };
                     let mode = permissions(&stat);
                     return Ok(Look::At(Entry { path, kind, mode, mtime: mtime(&stat) }, id(&stat)));
@@ -426,8 +425,8 @@ fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// The content of the file of rules that is called `name` in `dir`; `None` if it is not there, or is no file.
 pub(crate) fn rule_file(path: &[u8], dir: &Root, name: &[u8]) -> Result<Option<Vec<u8>>> {
     let failed = |error| Error::io("read the filter rules in", &[path, b"/", name].concat(), error);
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = match openat(dir, name, flags, Mode::empty()) {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW;
+    let file = match dir.open_beneath(name, flags, Mode::empty()) {
         Ok(file) => file,
         Err(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(failed(error)),
