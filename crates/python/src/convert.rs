@@ -4,10 +4,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::{PyOSError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::PyType;
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFrozenSet, PySet, PyString, PyType};
 use tidegate_control::{Bounds, Concurrency, Ends, PerStage, Stage};
 
 /// In a second, where a name ends with `_ms` or `_us`.
@@ -69,8 +69,13 @@ pub(crate) fn oracle(py: Python<'_>, oracle: tidegate_control::Oracle) -> PyResu
     named_tuple(py, &TYPE, "Oracle")?.call1((setpoint, oracle.goodput.0))
 }
 
-/// Exactly `N` values out of any iterable (a tuple, a list, an array).
+/// Exactly `N` values out of any iterable that has them in order (a tuple, a list, an array).
 pub(crate) fn exactly<'py, const N: usize>(value: &Bound<'py, PyAny>) -> Option<[Bound<'py, PyAny>; N]> {
+    let is_text = value.is_instance_of::<PyString>() || value.is_instance_of::<PyBytes>();
+    let has_no_order = value.is_instance_of::<PySet>() || value.is_instance_of::<PyFrozenSet>();
+    if is_text || has_no_order || value.is_instance_of::<PyDict>() {
+        return None;
+    }
     let mut values = Vec::with_capacity(N);
     for item in value.try_iter().ok()? {
         if values.len() == N {
@@ -107,9 +112,28 @@ pub(crate) fn ends_from<T>(
     })
 }
 
+/// A number, which Python's `True` would be as well.
+pub(crate) fn number<'a, 'py, T>(value: &'a Bound<'py, PyAny>) -> PyResult<T>
+where
+    T: FromPyObject<'a, 'py, Error = PyErr>,
+{
+    if value.is_instance_of::<PyBool>() {
+        return Err(PyTypeError::new_err("a number is needed, not a bool"));
+    }
+    value.extract()
+}
+
+/// A number, or `None`.
+pub(crate) fn number_if_any<'a, 'py, T>(value: &'a Bound<'py, PyAny>) -> PyResult<Option<T>>
+where
+    T: FromPyObject<'a, 'py, Error = PyErr>,
+{
+    if value.is_none() { Ok(None) } else { number(value).map(Some) }
+}
+
 /// A number of workers.
 pub(crate) fn workers(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u16> {
-    let number = value.extract::<u16>().ok().filter(|&n| n > 0);
+    let number = number::<u16>(value).ok().filter(|&n| n > 0);
     number.ok_or_else(|| refuse(format!("{name} must be a whole number from 1 to 65535")))
 }
 
@@ -132,7 +156,7 @@ pub(crate) fn bounds(value: &Bound<'_, PyAny>) -> PyResult<PerStage<Bounds>> {
 
 /// A finite number that is at least 0.
 pub(crate) fn amount(value: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
-    let number = value.extract::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    let number = number::<f64>(value).ok().filter(|number| number.is_finite() && *number >= 0.0);
     number.ok_or_else(|| refuse(format!("{name} must be a finite number of at least 0")))
 }
 
@@ -144,7 +168,7 @@ pub(crate) fn share(value: &Bound<'_, PyAny>, name: &str) -> PyResult<f64> {
 
 /// A count of bits a second or bytes; a fraction is rounded.
 pub(crate) fn count(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
-    if let Ok(whole) = value.extract::<u64>() {
+    if let Ok(whole) = number::<u64>(value) {
         return Ok(whole);
     }
     let number = amount(value, name)?;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
 use tidegate_control::{Bounds, Host, PerStage, Policy, Utility};
 
-use crate::convert::{all_bounds, bounds, per_stage, refuse};
+use crate::convert::{all_bounds, bounds, number, number_if_any, per_stage, refuse};
 use crate::observation::PyObservation;
 use crate::policy;
 
@@ -56,10 +56,10 @@ impl PyOptimizer {
     fn new(
         name: &str,
         #[pyo3(from_py_with = given)] bounds: Option<PerStage<Bounds>>,
-        seed: u64,
-        k: f64,
-        b: f64,
-        epsilon: Option<f64>,
+        #[pyo3(from_py_with = number)] seed: u64,
+        #[pyo3(from_py_with = number)] k: f64,
+        #[pyo3(from_py_with = number)] b: f64,
+        #[pyo3(from_py_with = number_if_any)] epsilon: Option<f64>,
         #[pyo3(from_py_with = policy::given)] policy: Option<Policy>,
     ) -> PyResult<Self> {
         Ok(Self {

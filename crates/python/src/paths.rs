@@ -6,7 +6,9 @@ use pyo3::buffer::{Element, PyBuffer};
 use pyo3::prelude::*;
 use tidegate_control::{Bounds, Concurrency, PerStage, Scenario};
 
-use crate::convert::{all_bounds, choice, epoch_count, epoch_length, reference, refuse, setpoint};
+use crate::convert::{
+    all_bounds, choice, epoch_count, epoch_length, number, number_if_any, reference, refuse, setpoint,
+};
 use crate::episode::{Episode, INFORMATION, Outcome, Settings};
 use crate::observation::PyObservation;
 use crate::scenario::PyScenario;
@@ -97,13 +99,13 @@ impl Paths {
     #[expect(clippy::needless_pass_by_value, reason = "what Python hands over")]
     fn new(
         scenarios: Vec<PyRef<'_, PyScenario>>,
-        epochs: i64,
-        epoch_ms: f64,
+        #[pyo3(from_py_with = number)] epochs: i64,
+        #[pyo3(from_py_with = number)] epoch_ms: f64,
         actions: &str,
         reward: &str,
-        k: f64,
+        #[pyo3(from_py_with = number)] k: f64,
         #[pyo3(from_py_with = given_start)] start: Option<Concurrency>,
-        reference_bps: Option<f64>,
+        #[pyo3(from_py_with = number_if_any)] reference_bps: Option<f64>,
     ) -> PyResult<Self> {
         let settings = Settings {
             epochs: epoch_count(epochs)?,

@@ -6,7 +6,7 @@ use tidegate_control::{
     Bounds, Concurrency, Observation, Optimizer, PerStage, Policy, Proposal, SimulatorOptions,
 };
 
-use crate::convert::{all_bounds, epoch_count, epoch_length, refuse, setpoint};
+use crate::convert::{all_bounds, epoch_count, epoch_length, number, number_if_any, refuse, setpoint};
 use crate::observation::PyObservation;
 use crate::optimizer::rule;
 use crate::policy;
@@ -52,9 +52,9 @@ pub(crate) fn simulate<'py>(
     py: Python<'py>,
     scenario: &PyScenario,
     optimizer: Option<&Bound<'py, PyAny>>,
-    seed: u64,
-    epochs: i64,
-    epoch_ms: Option<f64>,
+    #[pyo3(from_py_with = number)] seed: u64,
+    #[pyo3(from_py_with = number)] epochs: i64,
+    #[pyo3(from_py_with = number_if_any)] epoch_ms: Option<f64>,
     #[pyo3(from_py_with = policy::given)] policy: Option<Policy>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let epochs = epoch_count(epochs)?;

@@ -164,6 +164,24 @@ class FileSystemTest(ServedTest):
                 call()
             self.assertNotIn("\n", str(raised.exception))
 
+    def test_what_is_of_another_type_is_refused_before_anything_is_written(self):
+        import fsspec
+
+        self.fs.pipe_file("file", b"content")
+        for call in (
+            lambda: self.fs.pipe_file("file", 5), lambda: self.fs.pipe_file("file", [1]), lambda: self.fs.pipe_file("file", "x"),
+            lambda: self.fs.pipe_file(b"file", b"x"), lambda: self.fs.rm("file", recursive="no"),
+            lambda: self.fs.touch("file", truncate="no"), lambda: self.fs.mv("file", "other", recursive=1),
+            lambda: self.fs.info(None), lambda: fsspec.filesystem("tidegate", place=self.address, sessions=True),
+            lambda: fsspec.filesystem("tidegate", place=self.address, tls_ca=True),
+            lambda: fsspec.filesystem("tidegate", place=Path("here")), lambda: fsspec.filesystem("tidegate", place=b"here"),
+        ):
+            with self.assertRaises(TypeError):
+                call()
+        with self.assertRaises(tidegate.UsageError):
+            self.fs.pipe_file("file", b"x", mode="Create")
+        self.assertEqual(self.fs.cat_file("file"), b"content")
+
     def test_another_process_has_connections_of_its_own(self):
         (self.root / "file").write_text("content")
         self.assertEqual(self.fs.cat_file("file"), b"content")

@@ -79,7 +79,8 @@ class ServeTest(unittest.TestCase):
         self.assertEqual(answers(Mine(), START, EPOCH), [[4, 4, 4], [8, 8, 8]])
 
     def test_what_is_no_whole_number_is_an_error_of_the_rule(self):
-        self.assertRaises(TypeError, answers, lambda seen, bounds: (1, 2.5, 3), EPOCH)
+        for wrong in ((1, 2.5, 3), {3, 1, 2}, {1: 1, 2: 2, 3: 3}, b"abc", "123", (True, 2, 3)):
+            self.assertRaises(TypeError, answers, lambda seen, bounds, wrong=wrong: wrong, EPOCH)
 
     def test_rules_are_found_by_module_or_file(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -1,6 +1,11 @@
 """Transfers in this process: what they bring, how they are stopped, and what they raise."""
 
+import array
 import asyncio
+import collections
+import contextlib
+import enum
+import io
 import os
 import signal
 import subprocess
@@ -8,7 +13,9 @@ import sys
 import tempfile
 import threading
 import unittest
+from datetime import date, timedelta
 from pathlib import Path
+from typing import get_type_hints
 
 import tidegate
 
@@ -103,6 +110,121 @@ class SyncTest(TransferTest):
                 call()
             self.assertEqual(raised.exception.kind, error)
             self.assertNotIn("\n", str(raised.exception))
+
+
+class Named(str, enum.Enum):
+    CFG = "*.cfg"
+
+
+class TypesTest(TransferTest):
+    """A value of the wrong type is a TypeError before anything runs: as a text it would mean something else."""
+
+    def setUp(self):
+        super().setUp()
+        self.tree, self.there = self.home / "tree", self.home / "there"
+        for directory, names in ((self.tree, ("a.txt", "b.cfg")), (self.there, ("local.cfg", "old.txt"))):
+            directory.mkdir()
+            for name in names:
+                (directory / name).write_text(name)
+
+    def mirror(self, **options):
+        return tidegate.copy(f"{self.tree}/", f"{self.there}/", delete=True, no_memory=True, **options)
+
+    def test_any_iterable_of_texts_is_several_options(self):
+        texts = ["*.cfg", "none"]
+        for given in (
+            "*.cfg", Named.CFG, texts, tuple(texts), set(texts), frozenset(texts), dict.fromkeys(texts).keys(),
+            (text for text in texts), iter(texts), map(str, texts), collections.deque(texts), {1: "*.cfg"}.values(),
+        ):
+            self.mirror(exclude=given)
+            self.assertEqual(sorted(self.names("there")), ["a.txt", "local.cfg"], repr(given))
+        self.mirror(filter={"- *.cfg"})
+        self.mirror(exclude=[], exclude_from=iter([]))
+        self.assertEqual(sorted(self.names("there")), ["a.txt", "b.cfg"])
+
+    def test_everything_else_is_a_type_error_and_nothing_is_removed(self):
+        texts = ["*.cfg"]
+        wrong = {
+            "exclude": [
+                b"*.cfg", bytearray(b"*.cfg"), memoryview(b"*.cfg"), [b"*.cfg"], [1], 1, 1.5, True, False, None, [None], [True],
+                [texts], {"*.cfg": 1}, Path("*.cfg"), [Path("*.cfg")], object(), io.StringIO("*.cfg\n"), array.array("b", b"x"),
+                range(3), str, timedelta(1),
+            ],
+            "filter": [{"- *.cfg", "+ *"}, {"- *.cfg": 1}, None],
+            "exclude_from": [b"x", 3, [None], True],
+            "files_from": [True, None, ["a"], b"a", 0, {"a"}],
+            "delete_excluded": [1, 0, "no", "", None, [True]],
+            "max_delete": ["1", True, False, 1.0, None, [1], b"1"],
+            "min_size": [1, True, None, ["1"], b"1"],
+            "newer_than": [1, True, 1.5, None, date(2026, 1, 1), b"7d"],
+            "limit_link": [1e6, True, None],
+            "utility_k": ["1.02", True, None],
+            "links": [True, None, 1, ["keep"]],
+            "state": [True, None, 1, b"state"],
+        }
+        for name, values in wrong.items():
+            for value in values:
+                with self.subTest(name=name, value=value), self.assertRaisesRegex(TypeError, f"^{name}"):
+                    self.mirror(**{name: value})
+                with self.subTest(name=name, value=value), self.assertRaisesRegex(TypeError, f"^{name}"):
+                    asyncio.run(tidegate.aio.copy(f"{self.tree}/", f"{self.there}/", delete=True, **{name: value}))
+        for call in (
+            lambda: self.mirror(exclude=(1 for _ in "x")), lambda: self.mirror(progress=True), lambda: self.mirror(cancel=True),
+            lambda: tidegate.copy(b"tree", self.there), lambda: tidegate.copy({self.tree: 1}, self.there),
+            lambda: tidegate.copy([self.tree, None], self.there), lambda: tidegate.copy(io.StringIO("tree\n"), self.there),
+            lambda: tidegate.copy(self.tree, [self.there]), lambda: tidegate.copy(self.tree, None),
+            lambda: tidegate.verify(self.tree, self.there, exclude=True), lambda: tidegate.ls(None),
+            lambda: tidegate.ls(self.tree, recursive="no"), lambda: tidegate.hash(3), lambda: tidegate.get(b"SRR1", self.home),
+            lambda: tidegate.get(Path("SRR1"), self.home), lambda: tidegate.get("SRR1", True),
+            lambda: tidegate.get("SRR1", self.home, max_connections=True), lambda: tidegate.get("SRR1", overwrite=1),
+            lambda: tidegate.resolve(None), lambda: tidegate.resolve("SRR1", retries="8"),
+            lambda: tidegate.put(self.tree, Path("s3://bucket/x")), lambda: tidegate.put(self.tree, "s3://b/x", header={"A": "b"}),
+            lambda: tidegate.estimate(self.tree, "tg://h/", max_streams=True),
+        ):
+            with self.assertRaises(TypeError):
+                call()
+        self.assertEqual(sorted(self.names("there")), ["local.cfg", "old.txt"])
+
+    def test_each_option_refuses_what_is_not_of_its_type(self):
+        seen = 0
+        for name, declared in vars(tidegate._options).items():
+            if not name.endswith("Options") or name.startswith("_"):
+                continue
+            for option in get_type_hints(declared):
+                for wrong in (None, object(), b"x", 1j, [None], [b"x"], {"x": 1}, io.StringIO("x")):
+                    with self.subTest(command=name, option=option, wrong=wrong), self.assertRaises(TypeError):
+                        tidegate._words.options("copy", declared, {option: wrong})
+                seen += 1
+                for right in (True, 8, 1.5, "x", ["x", "y"], timedelta(seconds=1), Path("x")):
+                    try:
+                        words = tidegate._words.options("copy", declared, {option: right})
+                    except TypeError:
+                        continue
+                    self.assertTrue(words and all(word.startswith("--") for word in words), (option, right))
+        self.assertGreater(seen, 100)
+
+    def test_values_are_said_as_the_command_reads_them(self):
+        def said(declared, **options):
+            return tidegate._words.options("copy", getattr(tidegate._options, declared), options)
+
+        self.assertEqual(said("CopyOptions", exclude={"b", "a"}), ["--exclude=a", "--exclude=b"])
+        self.assertEqual(said("CopyOptions", newer_than=timedelta(days=1)), ["--newer-than=86400000000us"])
+        self.assertEqual(said("CopyOptions", retry_for=timedelta(microseconds=1)), ["--retry-for=1us"])
+        self.assertEqual(said("CopyOptions", delete=False, checksum=True, max_workers=8), ["--checksum", "--max-workers=8"])
+        self.assertEqual(said("CopyOptions", utility_k=2, state=Path("a")), ["--utility-k=2.0", "--state=a"])
+        self.assertEqual(said("GetOptions", max_connections=[8, "h=2"]), ["--max-connections=8", "--max-connections=h=2"])
+        for option in ("json", "outdir", "max-workers", "exclude_", "dry_run"):
+            with self.assertRaises(tidegate.UsageError):
+                said("CopyOptions", **{option: "x"})
+
+    def test_a_path_object_is_of_this_host(self):
+        with contextlib.chdir(self.home):
+            os.rename("data", "x:data")
+            tidegate.copy(Path("x:data"), "copied")
+            self.assertEqual(Path("copied").read_bytes(), Path("x:data").read_bytes())
+            with self.assertRaises(tidegate.UsageError):
+                tidegate.copy("copied", Path("dtn:/in"))
+            self.assertFalse(Path("dtn:").exists())
 
 
 class StopTest(TransferTest):

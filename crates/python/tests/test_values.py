@@ -225,6 +225,8 @@ class SimulateTest(unittest.TestCase):
         for rule, kind in (
             (broken, KeyError),
             (lambda seen, bounds: (1, 2), ValueError),
+            (lambda seen, bounds: {3, 1, 2}, ValueError),
+            (lambda seen, bounds: (True, 1, 2), ValueError),
             (lambda seen, bounds: (1, 2, float("nan")), ValueError),
             (42, ValueError),
             ("magic", ValueError),

@@ -2,73 +2,73 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ._run import Place, words
+from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
+from ._words import Place, options as said, place, places, text, texts
 from .errors import UsageError
 from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 Told = list[dict[str, Any]]
 
 # How a run tells of itself is this package's business.
-_JSON = {"json": True}
-
+_JSON, _QUIET = "--json", "--quiet"
 
 # Options with which a command lists something, and moves nothing that a result could tell of.
 _LISTS = ("dry_run", "metadata_only")
 
 
-def _moving(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a call that tells how a transfer ended."""
+def _moving(command: str, declared: type, options: Mapping[str, Any]) -> list[str]:
+    """A command that tells how a transfer ended, and its options."""
     for name in _LISTS:
-        if options.get(name):
+        if name in options:
             raise UsageError(f"{name} is for the command: it gives a list, and not how a transfer ended", "usage")
-    return {**options, **_JSON, "quiet": True}
-
-
-def _places(source: Place | Iterable[Place]) -> list[Place]:
-    return [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    return [command, *said(command, declared, options), _JSON, _QUIET]
 
 
 def copy(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> list[str]:
-    return words("copy", _moving(options), [*_places(source), destination])
+    line = _moving("copy", CopyOptions, options)
+    return [*line, "--", *places("source", source), place("destination", destination)]
 
 
 def verify(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> list[str]:
-    return words("verify", {**options, **_JSON}, [*_places(source), destination])
+    line = ["verify", *said("verify", VerifyOptions, options), _JSON]
+    return [*line, "--", *places("source", source), place("destination", destination)]
 
 
 def _names(names: str | Iterable[str]) -> list[str]:
-    named = [names] if isinstance(names, str) else list(names)
+    named = texts("names", names)
     if "-" in named:
         raise UsageError("'-' is standard input, which is this program's own: hand over what it lists", "usage")
     return named
 
 
 def get(names: str | Iterable[str], directory: Place, options: Mapping[str, Any]) -> list[str]:
-    return words("get", _moving(options) | {"outdir": directory}, _names(names))
+    line = _moving("get", GetOptions, options)
+    return [*line, f"--outdir={place('directory', directory)}", "--", *_names(names)]
 
 
 def put(source: Place | Iterable[Place], destination: str, options: Mapping[str, Any]) -> list[str]:
-    return words("put", _moving(options), [*_places(source), destination])
+    line = _moving("put", PutOptions, options)
+    return [*line, "--", *places("source", source), text("destination", destination)]
 
 
 def estimate(source: Place, destination: Place, options: Mapping[str, Any]) -> list[str]:
-    return words("estimate", {**options, **_JSON}, [source, destination])
+    line = ["estimate", *said("estimate", EstimateOptions, options), _JSON]
+    return [*line, "--", place("source", source), place("destination", destination)]
 
 
 def resolve(names: str | Iterable[str], options: Mapping[str, Any]) -> list[str]:
-    return words("get", {**options, **_JSON, "dry_run": True}, _names(names))
+    return ["get", *said("get", GetOptions, options), _JSON, "--dry-run", "--", *_names(names)]
 
 
-def ls(place: Place, options: Mapping[str, Any]) -> list[str]:
-    return words("ls", {**options, **_JSON}, [place])
+def ls(where: Place, options: Mapping[str, Any]) -> list[str]:
+    return ["ls", *said("ls", LsOptions, options), _JSON, "--", place("place", where)]
 
 
 def hash(path: Place) -> list[str]:
-    return words("hash", _JSON, [path])
+    return ["hash", _JSON, "--", place("path", path)]
 
 
 def result(told: Told) -> TransferResult:

@@ -3,7 +3,7 @@
 What they mean: `tidegate copy --help`. A quantity is a text with its unit, as in "16MiB" or "80Mbit/s".
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import timedelta
 from os import PathLike
 from typing import Literal, TypedDict
@@ -12,11 +12,11 @@ from typing import Literal, TypedDict
 class _SelectionOptions(TypedDict, total=False):
     """Shared by copy, verify."""
 
-    exclude: str | Sequence[str]
-    include: str | Sequence[str]
-    exclude_from: str | PathLike[str] | Sequence[str | PathLike[str]]
-    include_from: str | PathLike[str] | Sequence[str | PathLike[str]]
-    filter: str | Sequence[str]
+    exclude: str | Iterable[str]
+    include: str | Iterable[str]
+    exclude_from: str | PathLike[str] | Iterable[str | PathLike[str]]
+    include_from: str | PathLike[str] | Iterable[str | PathLike[str]]
+    filter: str | Iterable[str]
     files_from: str | PathLike[str]
     from0: bool
     min_size: str
@@ -127,7 +127,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     protocol: str
     layout: str
     name: str
-    fields: str | Sequence[str]
+    fields: str | Iterable[str]
     api_key: str
     email: str
     ena_url: str
@@ -138,7 +138,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     base_url: str
     samplesheet: str
     no_sidecars: bool
-    max_connections: int | Sequence[int]
+    max_connections: int | str | Iterable[int | str]
     limit_rate: str
     limit_network: str
     limit_write: str
@@ -146,7 +146,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     retry_for: str | timedelta
     timeout: str | timedelta
     no_verify: bool
-    checksum: str | Sequence[str]
+    checksum: str | Iterable[str]
     ca: str | PathLike[str]
     allow_downgrade: bool
     allow_pages: bool
@@ -169,7 +169,7 @@ class PutOptions(_RuleOptions, _BucketOptions, total=False):
     no_memory: bool
     part_size: str
     staging: str
-    header: str | Sequence[str]
+    header: str | Iterable[str]
     no_read_back: bool
     ca: str | PathLike[str]
     timeout: str | timedelta

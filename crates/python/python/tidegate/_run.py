@@ -9,9 +9,8 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -20,9 +19,6 @@ from . import _notebook
 from ._core import Run, program_is_at
 from .errors import ErrorKind, of_exit
 from .results import Progress, TransferResult
-
-Place = str | os.PathLike[str]
-"""A path of this host, or what the command takes for a place: `tg://…`, `name:/path`, `user@host:path`, a URL."""
 
 ProgressCallback = Callable[[Progress], object]
 
@@ -43,25 +39,6 @@ _INTERVAL = 0.1
 _LOG = logging.getLogger("tidegate")
 
 
-def words(command: str, options: Mapping[str, Any], places: Sequence[Place]) -> list[str]:
-    """A command line: `max_workers=8` is --max-workers=8, True a switch, a list an option that is given several times."""
-    said = [command]
-    for name, value in options.items():
-        option = f"--{name.replace('_', '-')}"
-        for one in value if isinstance(value, (list, tuple)) else [value]:
-            if one is True:
-                said.append(option)
-            elif one is not None and one is not False:
-                said.append(f"{option}={_text(one)}")
-    return [*said, "--", *(os.fspath(place) for place in places)]
-
-
-def _text(value: object) -> str:
-    if isinstance(value, timedelta):
-        return f"{value // timedelta(milliseconds=1)}ms"
-    return os.fspath(value) if isinstance(value, os.PathLike) else str(value)
-
-
 # Commands that move something which can be followed.
 _FOLLOWED = ("copy", "get", "put", "verify")
 
@@ -69,6 +46,8 @@ _FOLLOWED = ("copy", "get", "put", "verify")
 @contextmanager
 def _viewed(said: list[str], progress: ShownProgress) -> Iterator[ProgressCallback | None]:
     """Who is told of progress: the caller, or else the cell of a notebook."""
+    if progress is not None and progress is not False and not callable(progress):
+        raise TypeError(f"progress must be a function or False, not {progress!r}")
     if progress is not None or said[0] not in _FOLLOWED or not _notebook.is_here():
         yield progress or None
         return
@@ -83,6 +62,8 @@ def _viewed(said: list[str], progress: ShownProgress) -> Iterator[ProgressCallba
 
 def run(said: list[str], progress: ShownProgress = None, cancel: Cancel | None = None) -> list[dict[str, Any]]:
     """Runs a command to its end. Callbacks are called, and signals handled, by the thread that waits."""
+    if cancel is not None and not callable(getattr(cancel, "is_set", None)):
+        raise TypeError(f"cancel must have is_set, as a threading.Event has, which {type(cancel).__name__} has not")
     with _viewed(said, progress) as told:
         return _wait(said, told, cancel)
 

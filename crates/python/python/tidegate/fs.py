@@ -26,7 +26,8 @@ from fsspec.utils import isfilelike, stringify_path  # type: ignore[import-untyp
 
 from . import transfers
 from ._core import MAX_CONTENT, Connection
-from ._run import words
+from ._options import LsOptions
+from ._words import flag, options as said, text, whole
 from .errors import Error, UsageError
 
 # What a file is first asked for when its size is not known: enough for most, in one answer.
@@ -55,6 +56,9 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         Files are opened with that block size and cache, unless it is said then.
         """
         of_fsspec = {name: options.pop(name) for name in _OF_FSSPEC if name in options}
+        self._words = [*said("ls", LsOptions, options, without=("recursive",)), "--", text("place", place)]
+        if whole("sessions", sessions) < 1:
+            raise UsageError("sessions must be at least 1", "usage")
         super().__init__(place=place, sessions=sessions, block_size=block_size, cache_type=cache_type, **options, **of_fsspec)
         self._place, self._sessions, self._options = place, sessions, options
         self._block_size, self._cache_type = block_size, cache_type
@@ -66,15 +70,14 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         with self._lock:
             # A child that was forked has none of the threads that carry it.
             if self._connected is None or self._connected[0] != os.getpid():
-                said = words("", self._options, [self._place])[1:]
-                self._connected = os.getpid(), Connection(said, self._sessions)
+                self._connected = os.getpid(), Connection(self._words, self._sessions)
             return self._connected[1]
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):
             return [cls._strip_protocol(one) for one in path]
-        path = stringify_path(path)
+        path = text("path", stringify_path(path))
         for scheme in (_ADDRESS, _NAME):
             if path.startswith(scheme):
                 path = path[len(scheme) :].partition("/")[2]
@@ -224,9 +227,9 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **kwargs: Any) -> None:
         path = self._strip_protocol(path)
-        if mode == "create":
-            self._must_not_exist(path)
-        content = bytes(value)
+        # A number would be so many zeros.
+        content = bytes(memoryview(value))
+        self._check_mode(mode, path)
         if len(content) <= MAX_CONTENT:
             return self._connection.write(path, content)
         with tempfile.TemporaryDirectory() as directory:
@@ -243,8 +246,7 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self, lpath: Any, rpath: str, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **kwargs: Any
     ) -> None:
         path = self._strip_protocol(rpath)
-        if mode == "create":
-            self._must_not_exist(path)
+        self._check_mode(mode, path)
         if os.path.isdir(lpath):
             return self.makedirs(path, exist_ok=True)
         size = os.stat(lpath).st_size
@@ -343,6 +345,7 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._connection.rename(source, destination)
 
     def mv(self, path1: Any, path2: Any, recursive: bool = False, maxdepth: int | None = None, **kwargs: Any) -> None:
+        flag("recursive", recursive)
         is_pattern = not isinstance(path1, str) or not isinstance(path2, str) or any(c in path1 for c in "*?[")
         if is_pattern or maxdepth is not None:
             super().mv(path1, path2, recursive=recursive, maxdepth=maxdepth, **kwargs)
@@ -363,6 +366,7 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         self._connection.remove([], [self._strip_protocol(path)])
 
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
+        flag("recursive", recursive)
         found: dict[str, bool] = {}
         for one in self.expand_path(path, recursive=False, maxdepth=maxdepth):
             info = self.info(one)
@@ -384,15 +388,21 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         path = self._strip_protocol(path)
-        if not exist_ok:
+        if not flag("exist_ok", exist_ok):
             self._must_not_exist(path)
         if path:
             self._connection.make_directory(path, True)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
-        if not truncate and self.exists(path):
+        if not flag("truncate", truncate) and self.exists(path):
             raise NotImplementedError("times of files that are there cannot be set")
         self.pipe_file(path, b"")
+
+    def _check_mode(self, mode: str, path: str) -> None:
+        if mode == "create":
+            self._must_not_exist(path)
+        elif mode != "overwrite":
+            raise UsageError(f"mode must be 'overwrite' or 'create', not {mode!r}", "usage")
 
     def _must_not_exist(self, path: str) -> None:
         if self.exists(path):

@@ -24,6 +24,7 @@ from ._core import FEATURES, Observation, View
 from ._paths import Actions, Reward, Start, action_space, observation_space, render_mode_of, start_of
 from ._told import observation_of
 from ._types import Bounds, PerStage
+from ._words import place, text, texts, three, whole
 
 # How long a process may take to end that was asked to, in seconds: it says good-bye to its peer first.
 _ENDING = 20.0
@@ -81,6 +82,8 @@ class LiveEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
         patience_s: float = 120.0,
         render_mode: str | None = None,
     ) -> None:
+        epochs, max_workers = whole("epochs", epochs), whole("max_workers", max_workers)
+        more = texts("options", options)
         if epochs < 1 or not 100 <= epoch_ms <= 60_000 or not 1 <= max_workers <= 512:
             raise ValueError("epochs must be at least 1, epoch_ms from 100 to 60000 and max_workers from 1 to 512")
         every, one = Bounds(1, max_workers), Bounds(1, 1)
@@ -90,10 +93,13 @@ class LiveEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
         self.observation_space = observation_space()
         self.action_space = action_space(actions, self.bounds)
         self.render_mode = render_mode_of(render_mode)
-        self._epochs = int(epochs)
+        self._epochs = epochs
         self._start = self._first(start)
         self._processes = _Processes(
-            _program(program), source, destination, [*options, "--epoch", f"{epoch_ms:g}ms", "--max-workers", str(max_workers)]
+            _program(program),
+            None if source is None else place("source", source),
+            None if destination is None else text("destination", destination),
+            [*more, "--epoch", f"{epoch_ms:g}ms", "--max-workers", str(max_workers)],
         )
         self._finalizer = weakref.finalize(self, self._processes.close)
         self._patience = float(patience_s)
@@ -177,7 +183,7 @@ class LiveEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
             if start != "random":
                 raise ValueError(f"start must be 'random' or three numbers of workers, not {start!r}")
             return None
-        numbers = [int(n) for n in start]
+        numbers = three("start", start)
         if len(numbers) != 3 or min(numbers) < 1:
             raise ValueError(f"start must be 'random' or three numbers of workers, not {start!r}")
         return [min(max(n, stage.min), stage.max) for n, stage in zip(numbers, self.bounds, strict=True)]
@@ -199,7 +205,7 @@ class LiveEnv(gymnasium.Env[npt.NDArray[np.float32], npt.NDArray[Any]]):
 
 def _program(given: str | PathLike[str] | None) -> str:
     """Where the program `tidegate` is."""
-    name = str(given or environ.get("TIDEGATE") or "tidegate")
+    name = environ.get("TIDEGATE") or "tidegate" if given is None else place("program", given)
     found = shutil.which(name)
     if found is None:
         raise FileNotFoundError(f"there is no program {name}: build it (cargo build --release), and give program= or TIDEGATE")
@@ -255,10 +261,10 @@ class _Processes:
     """The processes of an environment: its endpoint, if it has one of its own, and the transfer that runs."""
 
     def __init__(
-        self, program: str, source: str | PathLike[str] | None, destination: str | None, options: Sequence[str]
+        self, program: str, source: str | None, destination: str | None, options: Sequence[str]
     ) -> None:
         self._program = program
-        self._source = None if source is None else str(source)
+        self._source = source
         self._destination = destination
         self._options = options
         self._home = tempfile.TemporaryDirectory(prefix="tidegate-live-")

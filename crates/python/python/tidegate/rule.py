@@ -2,7 +2,7 @@
 
     tidegate copy data dtn:/ --optimizer python:MODULE:NAME
 
-starts `python3 -m tidegate.rule MODULE:NAME`. NAME is a function that is given an `Observation` and the bounds once an
+starts `python3 -P -m tidegate.rule MODULE:NAME`. NAME is a function that is given an `Observation` and the bounds once an
 epoch and returns three numbers of workers, as `tidegate.simulate` takes it; or a class with a method `propose` that
 does, and if it likes a method `start` that is given the bounds and what is known of the host, a dict, and returns the
 three numbers to begin with. Words behind MODULE:NAME are arguments of the class. MODULE may be the name of a file.
@@ -11,7 +11,6 @@ three numbers to begin with. Words behind MODULE:NAME are arguments of the class
 import importlib
 import importlib.util
 import json
-import operator
 import os
 import sys
 from collections.abc import Callable, Iterable
@@ -22,6 +21,7 @@ from typing import Any, TextIO
 from ._core import Observation
 from ._told import bounds_of, observation_of
 from ._types import Bounds, PerStage
+from ._words import three
 
 Rule = Callable[[Observation, PerStage[Bounds]], Iterable[int]]
 """What decides: an epoch and the bounds in, workers of read, network and write out."""
@@ -41,8 +41,7 @@ def serve(rule: Any, told: Iterable[str], answers: TextIO) -> None:
         else:
             setpoint = [stage.min for stage in bounds]
         # Numbers of other libraries are numbers, too; fractions are not.
-        numbers = [operator.index(n) for n in setpoint]
-        print(json.dumps({"setpoint": numbers}), file=answers, flush=True)
+        print(json.dumps({"setpoint": three("the rule's answer", setpoint)}), file=answers, flush=True)
 
 
 def load(name: str, words: Iterable[str] = ()) -> Any:
@@ -70,6 +69,9 @@ def main() -> None:
     """Serves the rule that the command line names."""
     if len(sys.argv) < 2:
         sys.exit("usage: python3 -m tidegate.rule MODULE:NAME [ARGUMENT...]")
+    # Last, so that nothing there stands for a module that is installed.
+    if (here := os.getcwd()) not in sys.path:
+        sys.path.append(here)
     # What a rule prints is for people, and no answer.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -105,7 +105,7 @@ pub struct SidecarArgs {
 pub struct ServerArgs {
     /// Most connections to a host, or HOST=N (*.HOST=N for all beneath it) for one
     /// [default: 8 to ENA, 64 to S3, 32 to others, and --max-workers in all]
-    #[arg(long, value_name = "N", value_delimiter = ',')]
+    #[arg(long, value_name = "[HOST=]N", value_delimiter = ',')]
     max_connections: Vec<Ceiling>,
     /// Rate of all connections together, such as 80Mbit/s
     #[arg(long, value_name = "RATE")]

@@ -1,0 +1,188 @@
+"""The arguments of a call as words of a command line, each checked by its type before anything runs.
+
+What is of another type than an option has is a `TypeError`: as a text it could mean something else, and have something
+removed that was to stay.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from functools import cache
+from itertools import islice
+from numbers import Real
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from .errors import UsageError
+
+Place = str | os.PathLike[str]
+"""A path of this host, or what the command takes for a place: `tg://…`, `name:/path`, `user@host:path`, a URL."""
+
+# Rules of which the first that fits counts.
+_ORDERED = "filter"
+
+# The most values of one option, and the most sources.
+MAX_VALUES = 1_000_000
+
+# The type of a path object that stands where a place of another host could.
+_PLACE = object()
+
+_NAMES: dict[object, str] = {
+    _PLACE: "a path",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a text",
+    os.PathLike: "a path",
+    timedelta: "a timedelta",
+}
+
+
+def options(command: str, declared: type, given: Mapping[str, Any], without: Iterable[str] = ()) -> list[str]:
+    """What `given` says, by the types that `declared`, a TypedDict, has: `max_workers=8` is --max-workers=8."""
+    known = _types(declared)
+    said = []
+    for name, value in given.items():
+        if name not in known or name in without:
+            raise UsageError(f"{command} has no option {name!r} (see `tidegate {command} --help`)", "usage")
+        kinds, repeats = known[name]
+        option = f"--{name.replace('_', '-')}"
+        if kinds == (bool,):
+            said += [option] if flag(name, value) else []
+        elif repeats:
+            said += [f"{option}={text}" for text in _several(name, kinds, value)]
+        elif (text := _text(kinds, value)) is not None:
+            said.append(f"{option}={text}")
+        else:
+            raise _wrong(name, kinds, False, value)
+    return said
+
+
+def flag(name: str, value: object) -> bool:
+    """A switch, which neither a text nor a number is."""
+    if not isinstance(value, bool):
+        raise _wrong(name, (bool,), False, value)
+    return value
+
+
+def whole(name: str, value: object) -> int:
+    """A whole number."""
+    text = _text((int,), value)
+    if text is None:
+        raise _wrong(name, (int,), False, value)
+    return int(text)
+
+
+def place(name: str, value: object) -> str:
+    """A place."""
+    kinds = (str, _PLACE)
+    text = _text(kinds, value)
+    if text is None:
+        raise _wrong(name, kinds, False, value)
+    return text
+
+
+def places(name: str, value: object) -> list[str]:
+    """One place, or several."""
+    return _several(name, (str, _PLACE), value)
+
+
+def texts(name: str, value: object) -> list[str]:
+    """One text, or several."""
+    return _several(name, (str,), value)
+
+
+def text(name: str, value: object) -> str:
+    """A text, and no path: what is none of this host would lose its slashes in one."""
+    said = _text((str,), value)
+    if said is None:
+        raise _wrong(name, (str,), False, value)
+    return said
+
+
+def three(name: str, value: Iterable[Any]) -> list[int]:
+    """Numbers of workers, in their order: which a set, the keys of a mapping and bytes have not."""
+    if isinstance(value, (str, bytes, bytearray, memoryview, set, frozenset, Mapping)):
+        raise TypeError(f"{name} must be three whole numbers, not {type(value).__name__}")
+    return [whole(name, number) for number in value]
+
+
+@cache
+def _types(declared: type) -> dict[str, tuple[tuple[object, ...], bool]]:
+    """The types of each option's value, and whether there may be several."""
+    return {name: _read(hint) for name, hint in get_type_hints(declared).items()}
+
+
+def _read(hint: Any) -> tuple[tuple[object, ...], bool]:
+    if get_origin(hint) is Literal:
+        return (str,), False
+    several = isinstance(hint, type) and get_origin(hint) is None
+    members = (hint,) if several else get_args(hint)
+    kinds = tuple(get_origin(member) or member for member in members)
+    return tuple(kind for kind in kinds if kind is not Iterable), Iterable in kinds
+
+
+def _several(name: str, kinds: tuple[object, ...], value: Any) -> list[str]:
+    one = _text(kinds, value)
+    if one is not None:
+        return [one]
+    # Bytes are numbers, a mapping would lose its values, and lines of a file end with what ends lines.
+    if isinstance(value, (bytes, bytearray, memoryview, Mapping)) or hasattr(value, "read"):
+        raise _wrong(name, kinds, True, value)
+    try:
+        values = list(islice(value, MAX_VALUES + 1))
+    except TypeError as error:
+        if hasattr(value, "__next__"):
+            raise
+        raise _wrong(name, kinds, True, value) from error
+    if len(values) > MAX_VALUES:
+        raise UsageError(f"{name} has more than {MAX_VALUES} values", "usage")
+    found = [_text(kinds, one) for one in values]
+    said = [one for one in found if one is not None]
+    if len(said) < len(values):
+        raise _wrong(name, kinds, True, values[found.index(None)])
+    if isinstance(value, (set, frozenset)):
+        if name == _ORDERED and len(said) > 1:
+            raise TypeError(f"{name}: rules count in their order, and a set has none: give a list")
+        said.sort()
+    return said
+
+
+def _text(kinds: tuple[object, ...], value: Any) -> str | None:
+    """How the command has a value, if it is of one of the types."""
+    if isinstance(value, str):
+        # What an enumeration of texts shows is its name.
+        return str.__str__(value) if str in kinds else None
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, timedelta):
+        return f"{value // timedelta(microseconds=1)}us" if timedelta in kinds else None
+    if isinstance(value, os.PathLike):
+        path = os.fspath(value)
+        if not isinstance(path, str):
+            return None
+        return _local(path) if _PLACE in kinds else path if os.PathLike in kinds else None
+    if int in kinds and hasattr(value, "__index__"):
+        try:
+            return str(int(operator.index(value)))
+        except TypeError:
+            return None
+    return repr(float(value)) if float in kinds and isinstance(value, Real) else None
+
+
+def _local(path: str) -> str:
+    """A path object, which is of this host, whatever the command would take its text for."""
+    if ":" not in path.partition("/")[0]:
+        return path
+    if not os.path.lexists(path):
+        raise UsageError(f"{path} is a path object, and not there: give a text for another host, or './{path}'", "usage")
+    return f"./{path}"
+
+
+def _wrong(name: str, kinds: tuple[object, ...], repeats: bool, value: object) -> TypeError:
+    wanted = " or ".join(_NAMES[kind] for kind in kinds)
+    several = ", or several of them" if repeats else ""
+    given = "None" if value is None else repr(value) if isinstance(value, bool) else type(value).__name__
+    return TypeError(f"{name} must be {wanted}{several}, not {given}")
