@@ -64,6 +64,18 @@ impl Value {
         }
     }
 
+    /// The same, where it is a text or a word: a number, a list and a call are none, and would be names of files.
+    pub fn as_text(&self) -> Option<&str> {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Expression(word) => {
+                let is_word = word.chars().all(is_plain) && !word.starts_with(|c: char| c.is_ascii_digit());
+                (is_word && !token::is_reserved(word)).then_some(word)
+            }
+        }
+    }
+
     /// `YES`, `TRUE`, `NO` or `FALSE`, in quotes or without.
     pub fn as_switch(&self) -> Option<bool> {
         match self.as_word().to_ascii_lowercase().as_str() {

@@ -22,6 +22,7 @@
 
 pub mod address;
 pub mod classad;
+mod object;
 
 pub mod names;
 

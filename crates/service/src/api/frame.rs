@@ -15,6 +15,7 @@ use axum::routing::{MethodFilter, on};
 use serde::de::DeserializeOwned;
 
 use super::problem::Problem;
+use crate::object::Object;
 
 /// Most bytes of a request's body: a batch of ten thousand jobs has room.
 pub(crate) const BODY_BYTES: usize = 16 << 20;
@@ -138,8 +139,9 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Problem;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
-        let reading = axum::Json::<T>::from_request(request, state);
-        let axum::Json(value) = tokio::time::timeout(BODY_TIME, reading).await.map_err(|_| late())??;
+        let reading = axum::Json::<Object<T>>::from_request(request, state);
+        let axum::Json(Object(value)) =
+            tokio::time::timeout(BODY_TIME, reading).await.map_err(|_| late())??;
         Ok(Self(value))
     }
 }

@@ -14,6 +14,7 @@ use tidegate_control::{BitRate, ByteCount};
 use crate::address;
 use crate::history::Conditions;
 use crate::names::Names;
+use crate::object::object;
 use crate::pair::{Pair, Site};
 use crate::sampler::gridftp::GridFtp;
 use crate::sampler::iperf3::{self, Helper, Iperf3, Other, Server};
@@ -79,7 +80,7 @@ pub struct EstimateRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x509proxy: Option<PathBuf>,
     /// How the transfer will go, where it differs from the default.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub terms: Terms,
 }
 

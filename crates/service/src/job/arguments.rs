@@ -19,6 +19,12 @@ impl Arguments {
         let mut found = Self::default();
         let mut words = text.split_whitespace();
         while let Some(word) = words.next() {
+            // They would be part of a pattern, which then excludes nothing.
+            if word.contains(['\'', '"']) {
+                return Err(format!(
+                    "{word}: quotes mean nothing in arguments, whose words end at blanks: write --exclude=*.tmp without, and what has blanks in a job file of TOML"
+                ));
+            }
             let (option, joined) = match word.get(..2) {
                 Some(option @ ("-b" | "-s")) => (option, &word[2..]),
                 _ => {
@@ -66,7 +72,9 @@ mod tests {
         let read = Arguments::parse("-b131072 -vb -s 1GiB -x y").expect("fine");
         assert_eq!((read.buffer, read.sample), (Some(ByteCount(131_072)), Some(ByteCount::gib(1))));
         assert_eq!(read.rest, ["-vb", "-x", "y"]);
-        for bad in ["-b", "-s x", "-b 99999999999999999999", "-s 99999999999T", "-b -s 1"] {
+        for bad in
+            ["-b", "-s x", "-b 99999999999999999999", "-s 99999999999T", "-b -s 1", "--exclude='*.cfg'"]
+        {
             assert!(Arguments::parse(bad).is_err(), "{bad}");
         }
     }

@@ -10,6 +10,7 @@ use super::request::{JobKind, LogFormat, Request};
 use crate::address::{self, Route};
 use crate::classad::{self, Attribute, ClassAd, SyntaxError};
 use crate::estimate::parse_threshold;
+use crate::object::Object;
 use tidegate_contract::text::one_line;
 use tidegate_control::units::parse_duration;
 
@@ -160,16 +161,16 @@ fn read_toml(text: &str) -> Result<Vec<(usize, Request)>, FileError> {
         return Ok(Vec::new());
     }
     if !table.contains_key("job") {
-        return toml::from_str(text).map(|request| vec![(1, request)]).map_err(wrong);
+        return toml::from_str(text).map(|Object(request)| vec![(1, request)]).map_err(wrong);
     }
-    let jobs: Jobs<toml::Spanned<Request>> = toml::from_str(text).map_err(wrong)?;
+    let jobs: Jobs<toml::Spanned<Object<Request>>> = toml::from_str(text).map_err(wrong)?;
     let mut at = (0, 1);
-    let with_line = |job: toml::Spanned<Request>| {
+    let with_line = |job: toml::Spanned<Object<Request>>| {
         let start = job.span().start.min(text.len());
         // Jobs stand in order, so lines are counted once; one that does not costs a look from the beginning.
         let (from, line) = if start >= at.0 { at } else { (0, 1) };
         at = (start, line + text.as_bytes()[from..start].iter().filter(|b| **b == b'\n').count());
-        (at.1, job.into_inner())
+        (at.1, job.into_inner().0)
     };
     Ok(jobs.job.into_iter().map(with_line).collect())
 }
@@ -185,13 +186,17 @@ fn read_json(text: &str) -> Result<Vec<Request>, FileError> {
         })
     };
     if text.trim_start().starts_with('[') {
-        return serde_json::from_str(text).map_err(wrong);
+        return serde_json::from_str(text).map(requests).map_err(wrong);
     }
     let keys: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).map_err(wrong)?;
     if keys.contains_key("job") {
-        return serde_json::from_str(text).map(|jobs: Jobs<Request>| jobs.job).map_err(wrong);
+        return serde_json::from_str(text).map(|jobs: Jobs<_>| requests(jobs.job)).map_err(wrong);
     }
-    serde_json::from_str(text).map(|request| vec![request]).map_err(wrong)
+    serde_json::from_str(text).map(|Object(request)| vec![request]).map_err(wrong)
+}
+
+fn requests(jobs: Vec<Object<Request>>) -> Vec<Request> {
+    jobs.into_iter().map(|Object(request)| request).collect()
 }
 
 fn read_ads(text: &str) -> Result<Vec<(usize, Request)>, FileError> {
@@ -218,6 +223,10 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
     for Attribute { name, value, line } in ad.attributes() {
         let wrong = |message: String| (*line, message);
         let word = || value.as_word().to_owned();
+        let text = || {
+            let text = value.as_text().map(str::to_owned);
+            text.ok_or_else(|| wrong(format!("{name} is {value}, and must be one text in quotes")))
+        };
         let switch = || {
             value
                 .as_switch()
@@ -238,32 +247,32 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
                     }
                 }
             }
-            "src_url" => request.sources.push(stork_url(value.as_word())),
-            "dest_url" => request.destination = stork_url(value.as_word()),
+            "src_url" => request.sources.push(stork_url(&text()?)),
+            "dest_url" => request.destination = stork_url(&text()?),
             "optimization" => request.optimization = switch()?,
             "use_history" => request.use_history = switch()?,
             "arguments" => {
-                let arguments = Arguments::parse(value.as_word()).map_err(wrong)?;
+                let arguments = Arguments::parse(&text()?).map_err(wrong)?;
                 request.buffer_bytes = arguments.buffer;
                 request.sample_bytes = arguments.sample;
                 request.options = arguments.rest;
             }
-            "output" => request.output = Some(word().into()),
-            "err" => request.err = Some(word().into()),
-            "log" => request.log = Some(word().into()),
+            "output" => request.output = Some(text()?.into()),
+            "err" => request.err = Some(text()?.into()),
+            "log" => request.log = Some(text()?.into()),
             "log_format" => request.log_format = word().to_ascii_lowercase().parse().map_err(wrong)?,
             // Stork's word for the proxy that is found by itself.
             "x509proxy" if value.as_word().eq_ignore_ascii_case("default") => {}
-            "x509proxy" => request.x509proxy = Some(word().into()),
-            "job_name" => request.name = Some(word()),
+            "x509proxy" => request.x509proxy = Some(text()?.into()),
+            "job_name" => request.name = Some(text()?),
             "history_age" => request.history_age_s = Some(time()?.as_secs()),
             "sample_time" => request.sample_ms = Some(u64::try_from(time()?.as_millis()).unwrap_or(u64::MAX)),
             "sampler" => request.sampler = Some(word().to_ascii_lowercase().parse().map_err(wrong)?),
-            "iperf3" => request.iperf3 = Some(word()),
+            "iperf3" => request.iperf3 = Some(text()?),
             "threshold" => request.threshold = Some(parse_threshold(value.as_word()).map_err(wrong)?),
             "model" => request.model = word().to_ascii_lowercase().parse().map_err(wrong)?,
             "always_sample" => request.always_sample = switch()?,
-            "policy" => request.policy = Some(word()),
+            "policy" => request.policy = Some(text()?),
             "bytes" | "size" => request.bytes = Some(size()?),
             "priority" => {
                 request.priority = word()
@@ -488,6 +497,14 @@ mod tests {
             ("[\n src_url = \"/a\"; ]", "line 2): dap_type is missing"),
             ("[ dap_type = \"transfer\"; src_url = \"/a\" ]", "dest_url is missing"),
             ("[ dap_type = transfer;\n optimization = \"MAYBE\"; ]", "line 2): optimization"),
+            (
+                "[ dap_type = transfer;\n src_url = { \"/a\", \"/b\" }; ]",
+                "line 2): src_url is { \"/a\", \"/b\" }, and must be one text",
+            ),
+            ("[ dap_type = transfer;\n dest_url = strcat(\"/a\", \"/b\"); ]", "must be one text"),
+            ("[ dap_type = transfer;\n output = undefined; ]", "must be one text"),
+            ("[ dap_type = transfer;\n log = 5; ]", "must be one text"),
+            ("[ dap_type = transfer;\n arguments = \"--exclude='*.cfg' --delete\"; ]", "quotes mean nothing"),
             ("[ dap_type = transfer;\n filter = \"- a\"; ]", "line 2): filter is of job files"),
             ("[ dap_type = transfer;\n\n arguments = \"-b much\"; ]", "line 3): -b much"),
             (
@@ -541,11 +558,30 @@ mod tests {
             ("{\n \"source\": \"/a\",\n \"dest\": 1 }", "line 3"),
             ("[ {\"source\": \"/a\", \"destination\": \"/b\"}, 3 ]", "line 1"),
             ("{\"job\": [], \"x\": 1}", "unknown field `x`"),
+            // Items of a list are no fields in their order.
+            ("{\"job\": [[\"name\", \"transfer\", \"/a\", \"/b\"]]}", "expected an object"),
+            ("job = [[\"name\", \"transfer\", \"/a\", \"/b\"]]", "expected an object"),
+            ("{\"source\": \"/a\", \"destination\": \"/b\", \"files\": null}", "expected a sequence"),
+            (
+                "{\"source\": \"/a\", \"destination\": \"/b\", \"options\": \"--delete\"}",
+                "expected a sequence",
+            ),
+            ("{\"source\": {\"/a\": 1}, \"destination\": \"/b\"}", "an address, or a list"),
+            ("{\"source\": [\"/a\", true], \"destination\": \"/b\"}", "an address, or a list"),
+            ("{\"source\": \"/a\", \"destination\": \"/b\", \"retries\": true}", "invalid type"),
+            ("{\"source\": \"/a\", \"destination\": \"/b\", \"priority\": 1.5}", "invalid type"),
             ("[]\n", "no job"),
         ] {
             let error = read(text, Format::of(None, text), None).expect_err(text).to_string();
             assert!(error.contains(wanted) && !error.contains('\n'), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_list_is_no_job_with_its_fields_in_their_order() {
+        let list = "[[\"name\", \"transfer\", \"/a\", \"/b\"]]";
+        let error = read(list, Format::Json, None).expect_err("a list").to_string();
+        assert!(error.contains("expected an object"), "{error}");
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::JobId;
 use super::options;
 use super::selection;
 use super::stream_rule::StreamRule;
-use super::values::{milliseconds, one_or_many, seconds, size, threshold, well_formed};
+use super::values::{list, milliseconds, one_or_many, seconds, size, threshold, well_formed};
 use crate::address::{self, Route};
 use crate::names::{Names, name_of};
 use crate::pair::{Pair, Site};
@@ -107,7 +107,7 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filter: Vec<String>,
     /// Names relative to the one source; only they are copied, if there is such a list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "list", skip_serializing_if = "Option::is_none")]
     pub files: Option<Vec<String>>,
     /// Whether the streams are chosen and adapted; otherwise there is one.
     #[serde(default = "yes")]

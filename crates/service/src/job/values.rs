@@ -40,6 +40,11 @@ pub fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D:
     })
 }
 
+/// A list, which nothing is none: without one all is copied.
+pub fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
+    Vec::deserialize(from).map(Some)
+}
+
 /// Bytes as a number, or a text with its unit.
 pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {
     #[derive(Deserialize)]
