@@ -23,7 +23,7 @@ use tidegate_transfer::wire::way::Carriers;
 
 use crate::exit::usage;
 use crate::ssh::conversation::{Asked, Bytes};
-use crate::ssh::install::{CACHE, Executable};
+use crate::ssh::install::{Executable, FIND, SAFE, UNSAFE};
 use crate::ssh::session::Session;
 pub use crate::ssh::session::{Ssh, complaint, end};
 use crate::ssh::target::Target;
@@ -71,7 +71,7 @@ impl SshArgs {
     fn remote_program(&self) -> Result<String> {
         let program = self.remote_tidegate()?;
         Ok(match self.remote_path {
-            None => format!("exec sh -c 'PATH={} exec {program} endpoint --once'", search_path()),
+            None => format!("exec sh -c '{} exec {program} endpoint --once'", search_path()),
             Some(_) => format!("exec {program} endpoint --once"),
         })
     }
@@ -120,9 +120,12 @@ impl FarHost {
     }
 }
 
-/// Where our program is looked for at another host. One that was put there is of this very version.
+/// Has a shell at another host look for our program. One that was put there is of this very version, and taken where nobody
+/// else can have changed it.
 pub fn search_path() -> String {
-    format!("$HOME/{CACHE}:$PATH:$HOME/.local/bin:$HOME/.cargo/bin")
+    format!(
+        "{SAFE}; {FIND}; PATH=$PATH:$HOME/.local/bin:$HOME/.cargo/bin; if [ -e \"$f\" ]; then if safe /tidegate; then PATH=$d:$PATH; else echo \"{UNSAFE}$p\" >&2; fi; fi; export PATH;"
+    )
 }
 
 /// The ends of a copy that ssh reaches, and their sessions while it runs.
@@ -248,5 +251,59 @@ fn beneath_home(home: &[u8], path: &[u8]) -> Vec<u8> {
             let home = home.strip_suffix(b"/").unwrap_or(home);
             [home, b"/", path].concat()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_program_that_others_could_change_is_not_found() {
+        let home = tempfile::tempdir().expect("a directory");
+        let cache = home.path().join(".cache");
+        let directory = cache.join("tidegate").join(env!("CARGO_PKG_VERSION"));
+        let program = directory.join("tidegate");
+        fs::create_dir_all(&directory).expect("made");
+        fs::write(&program, "").expect("written");
+        let mode = |path: &std::path::Path, mode| fs::set_permissions(path, Permissions::from_mode(mode));
+        mode(&program, 0o755).expect("set");
+        let words = search_path();
+        assert!(!words.contains(['\'', '!', '\\', '\n']), "login shells differ in these: {words}");
+        let found = || {
+            let mut sh = Command::new("sh");
+            sh.args(["-c", &format!("{words} command -v tidegate || exit 127")]);
+            let ran = sh.env("HOME", home.path()).env("PATH", "/usr/bin:/bin").output().expect("run");
+            let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+            (said(&ran.stdout), said(&ran.stderr))
+        };
+        assert_eq!(found(), (program.display().to_string(), String::new()));
+        for path in [&program, &directory, &cache, &home.path().to_owned()] {
+            let before = fs::metadata(path).expect("there").permissions().mode() & 0o777;
+            for open in [0o775, 0o757] {
+                mode(path, open).expect("set");
+                let (found, why) = found();
+                assert!(found.is_empty() && why.starts_with(install::UNSAFE), "{path:?}: {found} {why}");
+                assert!(why.ends_with(&path.display().to_string()), "{why}");
+            }
+            mode(path, before).expect("set");
+        }
+        if rustix::process::geteuid().is_root() {
+            for path in [&program, &directory] {
+                chown(path, Some(12_345), None).expect("given away");
+                assert!(found().0.is_empty(), "{path:?}");
+                chown(path, Some(0), None).expect("taken back");
+            }
+        }
+        // Elsewhere by a link, as caches are at some sites.
+        fs::rename(&cache, home.path().join("scratch")).expect("moved");
+        symlink("scratch", &cache).expect("linked");
+        assert_eq!(found().0, program.display().to_string());
+        mode(&home.path().join("scratch"), 0o777).expect("set");
+        assert!(found().0.is_empty());
     }
 }

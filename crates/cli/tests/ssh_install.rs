@@ -83,6 +83,16 @@ fn it_is_put_there_once_and_found_by_later_runs() {
     let again = bare.copy(&["--install-remote=program"], "third/");
     assert!(again.code == 0 && again.err.is_empty(), "{again:?}");
     assert_eq!(fs::metadata(&there).expect("there").ino(), about.ino(), "it was put there again");
+    // One that others could have changed is not run, and not put where they could change it.
+    let set = |path: &Path, mode| fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("set");
+    fs::rename(bare.sshd.programs.join("tidegate"), bare.world.path("older")).expect("moved away");
+    set(&there, 0o777);
+    let open = bare.copy(&["--via", "ssh"], "open/");
+    assert!(open.code == 5 && open.err.contains("chmod go-w") && open.err.lines().count() == 1, "{open:?}");
+    set(&bare.cache(), 0o777);
+    let open = bare.copy(&["--install-remote=program"], "open/");
+    assert!(open.code == 5 && open.err.contains("chmod go-w") && open.err.lines().count() == 1, "{open:?}");
+    set(&bare.cache(), 0o700);
     // What is damaged, or another build, is replaced.
     fs::write(&there, "damaged").expect("written");
     let mended = bare.copy(&["--install-remote=program", "-v"], "fourth/");

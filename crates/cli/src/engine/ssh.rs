@@ -34,7 +34,7 @@ impl Hosts {
     /// as it does when we do. One line without single quotes and backslashes, which every login shell hands on alike.
     fn attended(&self) -> Result<String> {
         Ok(format!(
-            r#"exec sh -c 'PATH={path}; export PATH; IFS= read -r service && IFS= read -r ca && IFS= read -r token || exit {never}; exec 3<&0; echo "$token" | {program} {MOVER} 3<&- & mover=$!; {{ cat; kill "$mover"; }} <&3 >/dev/null 2>&1 & watch=$!; exec 3<&-; wait "$mover"; status=$?; kill "$watch"; exit "$status"'"#,
+            r#"exec sh -c '{path} IFS= read -r service && IFS= read -r ca && IFS= read -r token || exit {never}; exec 3<&0; echo "$token" | {program} {MOVER} 3<&- & mover=$!; {{ cat; kill "$mover"; }} <&3 >/dev/null 2>&1 & watch=$!; exec 3<&-; wait "$mover"; status=$?; kill "$watch"; exit "$status"'"#,
             path = search_path(),
             program = self.args.remote_tidegate()?,
             never = ending::CONFIGURATION,
@@ -45,7 +45,7 @@ impl Hosts {
 impl Engine for Hosts {
     fn render(&self, movers: &Movers) -> Result<String> {
         let remote = format!(
-            r#"exec sh -c 'PATH={}; export PATH; IFS= read -r service; IFS= read -r ca; exec {} {MOVER}'"#,
+            r#"exec sh -c '{} IFS= read -r service; IFS= read -r ca; exec {} {MOVER}'"#,
             search_path(),
             self.args.remote_tidegate()?,
         );

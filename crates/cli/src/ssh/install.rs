@@ -23,6 +23,21 @@ pub const SHELL: &str = "exec sh -c 'read -r line; eval \"$line\"'";
 /// Where programs are put, seen from the home directory.
 pub const CACHE: &str = concat!(".cache/tidegate/", env!("CARGO_PKG_VERSION"));
 
+/// Has a shell know the program `f` in its directory `d`.
+pub const FIND: &str = concat!("d=$HOME/.cache/tidegate/", env!("CARGO_PKG_VERSION"), "; f=$d/tidegate");
+
+/// Says of a program that is not run why, before the path that others could change.
+pub const UNSAFE: &str = "tidegate: the one in ~/.cache/tidegate is not run, since it or its directory belongs to somebody else or can be written to by others: ";
+
+/// `safe` tells of a name in the directory `d`, or of `d` itself, whether nobody but the user, and root, can have changed it: as
+/// sshd has it of keys, neither that nor a directory up to the home directory may belong to or be written to by others. Without
+/// single quotes, negations and backslashes, in which login shells differ.
+pub const SAFE: &str = concat!(
+    "own() { set -- $(ls -ldn \"$1\" 2>/dev/null); case $1 in d????????[tT]*) ;; ?????w*|????????w*) return 1;; esac; case $3 in $me|0) return 0;; esac; return 1; }; ",
+    "safe() { me=$(id -u); h=$(cd -P \"$HOME\" && pwd -P); p=$(cd -P \"$d\" 2>/dev/null && pwd -P) || { p=$d; return 1; }; ",
+    "p=$p$1; while own \"$p\"; do case $p in \"$h\"|/) return 0;; esac; p=${p%/*}; p=${p:-/}; done; return 1; }",
+);
+
 /// Longest line that the shell answers with.
 const MAX_LINE: u64 = 4 << 10;
 
@@ -120,7 +135,9 @@ impl Executable {
     fn script(&self, mark: &str) -> String {
         let steps = [
             "u=$(umask); umask 077",
-            &format!("d=$HOME/{CACHE}; f=$d/tidegate; t=$d/.tidegate.$$"),
+            FIND,
+            "t=$d/.tidegate.$$",
+            SAFE,
             &format!("say() {{ printf '%s%s\\n' '{mark}' \"$*\"; }}"),
             "fail() { rm -f \"$t\"; say \"$@\"; exit 1; }",
             // Each tool is given the file as its standard input, so that none says a name.
@@ -128,7 +145,11 @@ impl Executable {
             "say host $(uname -s) $(uname -m)",
             "read -r go || exit 1",
             "[ -n \"$(sum /dev/null)\" ] || fail tool",
-            &format!("if [ \"$(sum \"$f\")\" != {} ]; then {}; fi", self.sha256, self.placing().join("; ")),
+            &format!(
+                "if [ \"$(sum \"$f\")\" != {} ] || ! safe /tidegate; then {}; fi",
+                self.sha256,
+                self.placing().join("; ")
+            ),
             // What the program makes is the user's business.
             "umask \"$u\"; say ready",
             "exec \"$f\" endpoint --once",
@@ -137,9 +158,10 @@ impl Executable {
     }
 
     /// What is done where it is not there yet.
-    fn placing(&self) -> [String; 9] {
+    fn placing(&self) -> [String; 10] {
         [
             "m=$(LC_ALL=C mkdir -p \"$d\" 2>&1) || fail write \"$m\"".to_owned(),
+            "safe || fail open \"$p\"".to_owned(),
             "say send".to_owned(),
             format!("m=$({{ LC_ALL=C head -c {} >\"$t\"; }} 2>&1) || fail write \"$m\"", self.content.len()),
             format!("[ \"$(sum \"$t\")\" = {} ] || fail differs", self.sha256),
@@ -176,6 +198,10 @@ impl Executable {
                 (ErrorKind::NoSpace, format!("there is no room for it in ~/{CACHE} ({rest})"))
             }
             "write" => (ErrorKind::Denied, format!("~/{CACHE} cannot be written to ({rest})")),
+            "open" => (
+                ErrorKind::Denied,
+                format!("{rest} belongs to somebody else or can be written to by others, who could change it: chmod go-w"),
+            ),
             "differs" => (ErrorKind::Corrupt, "what arrived has another SHA-256: try again".to_owned()),
             "run" if rest.starts_with("126 ") => (
                 ErrorKind::Denied,

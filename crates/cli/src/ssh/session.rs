@@ -16,7 +16,7 @@ use tidegate_transfer::wire::ticket::Address;
 
 use crate::ssh::SshArgs;
 use crate::ssh::conversation::{Answer, Asked, Order, Question, Ready, Report, SILENCE, Wanted, hear, say};
-use crate::ssh::install::{Executable, Put, SHELL};
+use crate::ssh::install::{Executable, Put, SHELL, UNSAFE};
 use crate::ssh::noise::skip_noise;
 use crate::ssh::target::Target;
 
@@ -109,6 +109,15 @@ impl Ssh {
         let because = |words: &str| if words.is_empty() { String::new() } else { format!(": {words}") };
         let with_path =
             "install it there, have --install-remote do that, or name where it is by --remote-path";
+        if status.code() == Some(127)
+            && let Some((_, path)) = complaint.rsplit_once(UNSAFE)
+        {
+            let path = one_line(path.lines().next().unwrap_or_default());
+            let why = format!(
+                "the `tidegate` in ~/.cache/tidegate at {place} is not run, since {path} belongs to somebody else or can be written to by others: chmod go-w there, or {with_path}"
+            );
+            return Error::new(ErrorKind::Denied, why);
+        }
         let (kind, why) = match status.code() {
             Some(127) => (
                 ErrorKind::NotFound,
