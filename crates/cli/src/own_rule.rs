@@ -79,7 +79,8 @@ fn python(what: &str) -> Result<Vec<String>, String> {
     if rule.is_none_or(|(module, name)| module.is_empty() || name.is_empty()) {
         return Err("write python:MODULE:NAME, a class or a function of that module".to_owned());
     }
-    Ok(["python3", "-m", "tidegate.rule"].map(str::to_owned).into_iter().chain(words).collect())
+    // Not what lies in the working directory, where others may write, in place of Python's own modules.
+    Ok(["python3", "-P", "-m", "tidegate.rule"].map(str::to_owned).into_iter().chain(words).collect())
 }
 
 /// Where the program called `name` is: a path, or a name that is looked for in `PATH`.
@@ -277,7 +278,7 @@ mod tests {
         }
         assert_eq!(
             python("a.b:C --gain 2").expect("good"),
-            ["python3", "-m", "tidegate.rule", "a.b:C", "--gain", "2"]
+            ["python3", "-P", "-m", "tidegate.rule", "a.b:C", "--gain", "2"]
         );
     }
 }

@@ -44,6 +44,8 @@ if __name__ == \"__main__\":
         let program = self.render(movers)?;
         let mut child = Command::new("python3")
             .arg("-")
+            // As with -P, which an older one does not know.
+            .env("PYTHONSAFEPATH", "1")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
