@@ -88,13 +88,19 @@ impl MoverArgs {
         Ok(Agent {
             run: transfer_id(&[b"split files of the run", token.as_bytes()]),
             service: Arc::new(Service::at(&self.service, token, self.server_ca.as_deref())?),
-            bound: Arc::new(Bound::at(state.join(format!("mover-{}.bounds", std::process::id())))),
+            bound: Arc::new(Bound::at(state.join(bound_file(&host)))),
             name,
             host,
             state,
             stop: interrupt_on_signals(),
         })
     }
+}
+
+/// The name of a mover's file in a state directory that hosts may share, where numbers of processes are not unique.
+fn bound_file(host: &str) -> String {
+    let host: String = host.chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).collect();
+    format!("mover-{host}-{}.bounds", std::process::id())
 }
 
 /// The token in `path`, which nobody else may read.

@@ -45,6 +45,9 @@ const TELLING: Duration = Duration::from_secs(5);
 /// How long an engine may say that no mover runs while shards wait, before that is an error: it may be about to start some.
 const NOBODY: Duration = Duration::from_secs(30);
 
+/// Most files of tokens of jobs that have one number, each of another service.
+const MAX_ALIKE: u32 = 1000;
+
 /// Have many hosts move one data set, shard by shard.
 ///
 /// SRC and DST are paths that every mover's host sees alike, endpoints, or pools of endpoints (`tidegate remote pool`); one of
@@ -104,7 +107,8 @@ pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     let begun: SpreadBegun = service.post("/spreads", &request)?;
     let token = TokenFile::write(&state, begun.id, &begun.token)?;
     let run = Run { args, service, request, id: begun.id, interrupt, began: Instant::now() };
-    let name = format!("tidegate-{}", begun.id);
+    // Another service has a job of that number, too, and engines know movers by their name.
+    let name = format!("tidegate-{}-{}", begun.id, &blake3::hash(begun.token.as_bytes()).to_hex()[..8]);
     let movers =
         args.engine.movers(name, service.base().to_owned(), args.service.server_ca(), &token.path)?;
     run.tell(&format!("job {} at {}", begun.id, service.base()));
@@ -307,16 +311,48 @@ impl TokenFile {
     fn write(state: &Path, id: JobId, token: &str) -> anyhow::Result<Self> {
         let directory = state.join("movers");
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-        let path = directory.join(format!("{id}.token"));
-        let mut file =
-            std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path)?;
-        writeln!(file, "{token}")?;
-        Ok(Self { path })
+        let names = std::iter::once(format!("{id}.token"));
+        for name in names.chain((2..MAX_ALIKE).map(|other| format!("{id}-{other}.token"))) {
+            let path = directory.join(name);
+            let mut options = std::fs::OpenOptions::new();
+            match options.write(true).create_new(true).mode(0o600).open(&path) {
+                Ok(mut file) => {
+                    let written = Self { path };
+                    writeln!(file, "{token}")?;
+                    return Ok(written);
+                }
+                // That of another service's job.
+                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(Error::io("make", path.as_os_str().as_encoded_bytes(), error).into());
+                }
+            }
+        }
+        let why = format!("{} holds too many tokens of jobs {id}: remove the old ones", directory.display());
+        Err(usage(why).into())
     }
 }
 
 impl Drop for TokenFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_services_may_have_a_job_of_one_number() {
+        let state = tempfile::tempdir().expect("a directory");
+        let id = JobId::new(1).expect("a number");
+        let [one, two] = ["first", "second"].map(|token| TokenFile::write(state.path(), id, token));
+        let (one, two) = (one.expect("written"), two.expect("written"));
+        assert_eq!(one.path, state.path().join("movers/1.token"));
+        let read = |file: &TokenFile| std::fs::read_to_string(&file.path).expect("read");
+        assert_eq!((&read(&one)[..], &read(&two)[..]), ("first\n", "second\n"));
+        drop(one);
+        assert_eq!(read(&two), "second\n");
     }
 }
