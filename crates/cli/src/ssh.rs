@@ -287,7 +287,7 @@ mod tests {
             for open in [0o775, 0o757] {
                 mode(path, open).expect("set");
                 let (found, why) = found();
-                assert!(found.is_empty() && why.starts_with(install::UNSAFE), "{path:?}: {found} {why}");
+                assert!(found.is_empty() && why.starts_with(UNSAFE), "{path:?}: {found} {why}");
                 assert!(why.ends_with(&path.display().to_string()), "{why}");
             }
             mode(path, before).expect("set");

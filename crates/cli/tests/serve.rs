@@ -369,6 +369,65 @@ fn a_service_that_was_killed_goes_on_with_its_jobs() {
     assert_eq!(service.terminate(), 0);
 }
 
+/// Bounds the size of files that a process writes, as a disk does that is full.
+fn bound_files(service: &Service, most: Option<u64>) {
+    use rustix::process::{Pid, Resource, Rlimit, prlimit};
+    let id = Pid::from_raw(service.id() as i32);
+    prlimit(id, Resource::Fsize, Rlimit { current: most, maximum: None }).expect("set");
+}
+
+#[test]
+fn a_moment_without_room_wedges_neither_the_service_nor_a_job() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    world.fill("data", 1_000_000, 1);
+    let service = Service::start(&world, "svc", &[]);
+    // A log of other jobs, longer than all of the service's own files.
+    let before = "another job\n".repeat(1 << 20);
+    world.write("job.log", &before);
+    let job = format!(
+        "source = \"data\"\ndestination = \"{}\"\noptimization = false\noptions = [\"--limit-link=4Mbit/s\"]\n\
+         log = \"job.log\"\noutput = \"out.json\"\n",
+        endpoint.at("in")
+    );
+    world.write("job.toml", job);
+    assert_eq!(service.json(&world, &["submit", "job.toml"]).0, 0);
+    eventually(|| service.job(&world, 1)["progress"]["bytes"].as_u64() > Some(0));
+    bound_files(&service, Some(100));
+    let submit = || service.run(&world, &["submit", "data", &endpoint.at("more")]);
+    for _ in 0..3 {
+        let refused = submit();
+        assert!(refused.code != 0 && refused.err.contains("has room"), "{refused:?}");
+    }
+    let status = |path: &str| get(&service, path)[9..12].to_owned();
+    eventually(|| status("/readyz") == "503");
+    assert_eq!(status("/healthz"), "200");
+    eventually(|| world.path("there/in").exists());
+    let log = || String::from_utf8(world.read("job.log")).expect("text")[before.len()..].to_owned();
+    let begun = log();
+    // There is room again, but in the log for a part of an event alone.
+    bound_files(&service, Some((before.len() + begun.len()) as u64 + 10));
+    eventually(|| service.job(&world, 1)["state"] == "done");
+    assert!(submit().code == 0 && status("/readyz") == "200", "{}", service.log());
+    eventually(|| world.path("out.json").exists() && !world.read("out.json").is_empty());
+    let result: Value = serde_json::from_slice(&world.read("out.json")).expect("JSON");
+    assert_eq!(result["bytes"], 1_000_000);
+    eventually(|| service.log().contains("cannot write the log"));
+    assert_eq!(log(), begun, "a part of an event is left");
+    bound_files(&service, None);
+    eventually(|| log().ends_with('\n') && log().contains(" job 1 DONE "));
+    assert!(log().lines().all(|line| line.contains("Z job 1 ")), "{}", log());
+}
+
+/// What the service answers to a GET.
+fn get(service: &Service, path: &str) -> String {
+    let mut stream = TcpStream::connect(service.url.trim_start_matches("http://")).expect("connected");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: there\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("read");
+    answer
+}
+
 #[test]
 fn a_job_of_a_named_endpoint_is_remembered_as_its_own() {
     let world = World::new();

@@ -31,6 +31,8 @@ fn another_service_goes_on_with_the_jobs_of_one_that_was_killed() {
     assert_eq!(first.json(&world, &slow).0, 0);
     eventually(|| first.job(&world, 1)["state"] == "running");
     let second = Service::stand_by(&world, "second", "127.0.0.1:0", &shared).expect("started");
+    let alike = Service::stand_by(&world, "second", "127.0.0.1:0", &shared).err().expect("refused");
+    assert!(alike.contains("in use by another service"), "{alike}");
     // What the other one is asked this one is asked, under one token, and what it tells while it goes on.
     assert_eq!(second.job(&world, 1)["state"], "running");
     assert_eq!(first.token(), second.token());

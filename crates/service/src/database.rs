@@ -7,6 +7,9 @@
 //! the first.
 
 mod schema;
+mod transaction;
+
+pub use transaction::Transaction;
 
 use std::fmt;
 use std::fs;
@@ -17,7 +20,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
-use sqlx::{Any, AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection, Transaction};
+use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection};
 use thiserror::Error;
 use tokio::sync::watch;
 use url::Url;
@@ -81,6 +84,11 @@ impl DatabaseError {
     fn usage(text: impl Into<String>) -> Self {
         Self { text: text.into(), temporary: false, conflict: false, gone: false }
     }
+}
+
+/// What failed and what to do, in one line.
+pub fn why(error: &sqlx::Error) -> String {
+    explain(error).0.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// In words what sqlx says, with what to do, and whether waiting may help.
@@ -237,12 +245,12 @@ impl Database {
     }
 
     /// Begins a change, which holds off other changes on SQLite.
-    pub async fn begin(&self) -> std::result::Result<Transaction<'static, Any>, sqlx::Error> {
+    pub async fn begin(&self) -> std::result::Result<Transaction, sqlx::Error> {
         let statement = match self.backend {
             Backend::Sqlite => "BEGIN IMMEDIATE",
             Backend::Postgres => "BEGIN",
         };
-        self.writes.begin_with(statement).await
+        Transaction::begin(&self.writes, statement).await
     }
 
     /// Waits for `work`, at most [`PATIENCE`]; `what` completes "cannot …".

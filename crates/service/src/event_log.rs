@@ -5,8 +5,8 @@
 mod htcondor;
 
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,6 +39,13 @@ impl Logged {
     /// That a job was submitted, without its secrets.
     pub fn submitted(request: &Request) -> Self {
         Self::Submitted(request.route_in_words())
+    }
+}
+
+impl Logged {
+    /// Whether nothing follows it, unless the job is tried again by its user.
+    pub const fn ends_the_job(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Failed(_) | Self::Cancelled)
     }
 }
 
@@ -78,7 +85,7 @@ impl fmt::Display for Logged {
 }
 
 /// Appends `event` to the log at `path`, in one write, so that jobs may share a file.
-pub async fn append(path: PathBuf, format: LogFormat, job: JobId, event: &Logged) -> Result<(), String> {
+pub async fn append(path: PathBuf, format: LogFormat, job: JobId, event: &Logged) -> io::Result<()> {
     let text = match format {
         LogFormat::Lines => format!("{} job {job} {}\n", Timestamp::now(), one_line(&event.to_string())),
         LogFormat::Htcondor => htcondor::text(job, Timestamp::now(), event),
@@ -86,7 +93,7 @@ pub async fn append(path: PathBuf, format: LogFormat, job: JobId, event: &Logged
     let shown = one_line(&path.display().to_string());
     let written = tokio::task::spawn_blocking(move || write(&path, &text)).await;
     let written = written.unwrap_or_else(|error| Err(io::Error::other(error)));
-    written.map_err(|error| format!("cannot write the log {shown}: {error}"))
+    written.map_err(|error| io::Error::new(error.kind(), format!("cannot write the log {shown}: {error}")))
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
@@ -97,7 +104,28 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::other("it is not a file"));
     }
-    file.write_all(text.as_bytes())
+    append_whole(&mut file, text.as_bytes())
+}
+
+/// Writes all of it or none: behind a part, where there was no room for the rest, the next event could not be read either.
+fn append_whole(file: &mut File, event: &[u8]) -> io::Result<()> {
+    let mut written = 0;
+    while written < event.len() {
+        match file.write(&event[written..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(more) => written += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => {
+                let (end, here) = (file.metadata()?.len(), file.stream_position()?);
+                // Unless another job has written behind it.
+                if written > 0 && end == here {
+                    file.set_len(end.saturating_sub(written as u64))?;
+                }
+                return Err(error);
+            }
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -138,6 +166,6 @@ mod tests {
         let error = runtime
             .block_on(append("/dev/null".into(), LogFormat::Lines, id, &Logged::Paused))
             .expect_err("refused");
-        assert!(error.contains("not a file"), "{error}");
+        assert!(error.to_string().contains("not a file"), "{error}");
     }
 }

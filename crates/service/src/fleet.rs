@@ -50,12 +50,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use data_encoding::HEXLOWER;
-use sqlx::{Any, AnyConnection, AssertSqlSafe, Transaction};
+use sqlx::{Any, AnyConnection, AssertSqlSafe};
 use thiserror::Error;
 use tidegate_control::Rng;
 use tidegate_transfer::transfer::route::random_run;
 
-use crate::database::{Backend, Database, DatabaseError, Durability};
+use crate::database::{Backend, Database, DatabaseError, Durability, Transaction};
 use crate::job::JobId;
 
 /// What made the tables, version by version; an older one is never edited.
@@ -274,7 +274,7 @@ impl Fleet {
 }
 
 /// Ends a transaction: what came to nothing leaves nothing.
-async fn settle<T>(tx: Transaction<'static, Any>, done: Option<T>) -> Result<Option<T>, sqlx::Error> {
+async fn settle<T>(tx: Transaction, done: Option<T>) -> Result<Option<T>, sqlx::Error> {
     match &done {
         Some(_) => tx.commit().await?,
         None => tx.rollback().await?,

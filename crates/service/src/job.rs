@@ -22,6 +22,7 @@ pub use stream_rule::StreamRule;
 use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_contract::error_kind::ErrorKind;
@@ -92,7 +93,7 @@ pub struct Job {
     pub waits_for: u32,
     /// How far it had come when this was last noted.
     pub progress: Progress,
-    /// How the last attempt ended.
+    /// How the last attempt ended, with what all of them have moved.
     pub summary: Option<Summary>,
 }
 
@@ -121,7 +122,8 @@ pub struct Progress {
     pub streams: u16,
 }
 
-/// How an attempt ended, from the JSON that the program printed, without what is longer than it is useful.
+/// How an attempt ended, from the JSON that the program printed, without what is longer than it is useful. That of a job has
+/// the numbers of all its attempts together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Summary {
@@ -153,4 +155,79 @@ pub struct Summary {
     /// The answer to an estimation job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<serde_json::Value>,
+}
+
+impl Summary {
+    /// This of the last attempt, with the numbers of those `before` it added: what they moved is there already for this one.
+    #[must_use]
+    pub fn after(self, before: &Self) -> Self {
+        let ok = self.files.ok.saturating_add(before.files.ok);
+        let skipped = self.files.skipped.saturating_sub(before.files.ok);
+        let files = Files {
+            // A source that is moved away has less from attempt to attempt; one that was not reached has none.
+            total: self.files.total.max(before.files.total).max(ok + skipped + self.files.failed),
+            ok,
+            failed: self.files.failed,
+            skipped,
+            refreshed: self.files.refreshed.saturating_add(before.files.refreshed),
+            deleted: self.files.deleted.saturating_add(before.files.deleted),
+        };
+        let bytes = self.bytes.saturating_add(before.bytes);
+        let duration_ms = self.duration_ms.saturating_add(before.duration_ms);
+        let weighed = |summary: &Self| summary.streams_mean * summary.duration_ms as f64;
+        let streams_mean = match duration_ms {
+            0 => self.streams_mean,
+            all => (weighed(&self) + weighed(before)) / all as f64,
+        };
+        let optimizer = if self.optimizer.is_empty() { before.optimizer.clone() } else { self.optimizer };
+        Self {
+            files,
+            bytes,
+            resent_bytes: self.resent_bytes.saturating_add(before.resent_bytes),
+            duration_ms,
+            goodput_bps: BitRate::over(ByteCount(bytes), Duration::from_millis(duration_ms)).0,
+            optimizer,
+            streams_mean,
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_has_what_all_attempts_moved() {
+        let files = |total, ok, failed, skipped| Files { total, ok, failed, skipped, ..Files::default() };
+        let first = Summary {
+            files: files(100, 60, 40, 0),
+            bytes: 600,
+            duration_ms: 1000,
+            streams_mean: 2.0,
+            optimizer: "auto".to_owned(),
+            ..Summary::default()
+        };
+        // One that reached nobody.
+        let second = Summary { duration_ms: 1000, ..Summary::default() }.after(&first);
+        assert_eq!((second.files, second.bytes, &second.optimizer[..]), (files(100, 60, 0, 0), 600, "auto"));
+        let last = Summary {
+            status: Status::Complete,
+            verified: true,
+            files: files(100, 30, 0, 70),
+            bytes: 300,
+            duration_ms: 2000,
+            streams_mean: 5.0,
+            optimizer: "aimd".to_owned(),
+            ..Summary::default()
+        };
+        let all = last.after(&second);
+        assert_eq!((all.status, all.verified, &all.optimizer[..]), (Status::Complete, true, "aimd"));
+        // Ten were there before the first.
+        assert_eq!((all.files, all.bytes, all.duration_ms), (files(100, 90, 0, 10), 900, 4000));
+        assert_eq!((all.goodput_bps, all.streams_mean), (1800, 3.0));
+        // What is moved away is not listed again.
+        let rest = Summary { files: files(40, 40, 0, 0), ..Summary::default() }.after(&first);
+        assert_eq!(rest.files, files(100, 100, 0, 0));
+    }
 }

@@ -28,7 +28,12 @@ fn write_now(path: &Path, text: &[u8]) -> io::Result<()> {
     }
     // Only now: what is no file is not touched.
     file.set_len(0)?;
-    file.write_all(text)
+    let written = file.write_all(text);
+    if written.is_err() {
+        // Nothing rather than a part, which reads as the whole.
+        file.set_len(0)?;
+    }
+    written
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@ mod lease;
 mod once;
 mod open;
 mod pages;
+mod probe;
 mod retry;
 mod shared;
 mod submit;
 
 pub use once::{IdempotencyKey, Submission};
-pub(crate) use open::FILE;
+pub(crate) use open::{FILE, hold};
 pub use pages::Candidate;
 pub(crate) use retry::GIVEN_UP;
 pub use shared::SharedQueue;
@@ -23,12 +24,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
 use sqlx::any::AnyRow;
-use sqlx::{Any, AssertSqlSafe, Row, Transaction};
+use sqlx::{AssertSqlSafe, Row};
 use thiserror::Error;
 
 use tidegate_contract::redact;
 
-use crate::database::{Backend, Database};
+use crate::database::{Backend, Database, Transaction, why};
 use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
 use crate::names::Names;
 
@@ -94,6 +95,7 @@ pub struct Queue {
     names: Names,
     /// Jobs that are not at their end.
     waiting: AtomicU64,
+    probe: probe::Probe,
 }
 
 /// What keeps other services from it as long as it is open.
@@ -203,7 +205,7 @@ impl Queue {
     }
 
     /// Other changes wait from here on: a change reads before it writes.
-    async fn begin(&self) -> QueueResult<Transaction<'static, Any>> {
+    async fn begin(&self) -> QueueResult<Transaction> {
         let mut tx = self.database.begin().await.map_err(|error| self.failed(&error))?;
         if let Hold::Lease(lease) = &self.hold
             && !lease.hold(&mut tx).await.map_err(|error| self.failed(&error))?
@@ -222,13 +224,15 @@ impl Queue {
         })
     }
 
-    async fn commit(&self, tx: Transaction<'static, Any>) -> QueueResult<()> {
-        tx.commit().await.map_err(|error| self.failed(&error))
+    async fn commit(&self, tx: Transaction) -> QueueResult<()> {
+        tx.commit().await.map_err(|error| self.failed(&error))?;
+        self.probe.note();
+        Ok(())
     }
 
     async fn apply(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         id: JobId,
         event: Event,
         note: &Note,
@@ -283,7 +287,7 @@ impl Queue {
         Ok(change)
     }
 
-    async fn state_of(&self, tx: &mut Transaction<'static, Any>, id: JobId) -> QueueResult<(State, i64)> {
+    async fn state_of(&self, tx: &mut Transaction, id: JobId) -> QueueResult<(State, i64)> {
         let row = sqlx::query("SELECT state, waits_for FROM job WHERE id = $1")
             .bind(number(id))
             .fetch_optional(&mut **tx)
@@ -296,7 +300,7 @@ impl Queue {
     }
 
     /// The jobs that wait for a job.
-    async fn dependents(&self, tx: &mut Transaction<'static, Any>, id: JobId) -> QueueResult<Vec<JobId>> {
+    async fn dependents(&self, tx: &mut Transaction, id: JobId) -> QueueResult<Vec<JobId>> {
         let rows = sqlx::query("SELECT job FROM dependency WHERE needs = $1 ORDER BY job")
             .bind(number(id))
             .fetch_all(&mut **tx)
@@ -305,7 +309,7 @@ impl Queue {
         rows.iter().map(|row| self.id(row, 0)).collect()
     }
 
-    async fn release(&self, tx: &mut Transaction<'static, Any>, done: JobId) -> QueueResult<Vec<JobId>> {
+    async fn release(&self, tx: &mut Transaction, done: JobId) -> QueueResult<Vec<JobId>> {
         let mut released = Vec::new();
         for id in self.dependents(tx, done).await? {
             let (state, waits_for) = self.state_of(tx, id).await?;
@@ -326,7 +330,7 @@ impl Queue {
     /// Fails everything that waits for `ended`, and what waits for that.
     async fn doom(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         ended: JobId,
         how: State,
         now_ms: i64,
@@ -359,7 +363,8 @@ impl Queue {
     }
 
     fn failed(&self, error: &sqlx::Error) -> QueueError {
-        self.broken(error.to_string())
+        self.probe.doubt();
+        self.broken(why(error))
     }
 
     fn broken(&self, message: impl Into<String>) -> QueueError {

@@ -6,6 +6,7 @@
 
 mod estimates;
 mod live;
+mod outputs;
 mod pause;
 mod round;
 mod shares;
@@ -26,7 +27,7 @@ use tidegate_control::{BitRate, ByteCount, Rng};
 use tokio::sync::{Mutex, Notify, Semaphore, broadcast, watch};
 use tokio::task::JoinSet;
 
-use crate::event_log::{self, Logged};
+use crate::event_log::Logged;
 use crate::history::{Decision, Recorder, Timestamp, Transfer};
 use crate::job::{Event, Job, JobId, JobKind, Request, State};
 use crate::mover::{BoxFuture, Mover};
@@ -145,6 +146,8 @@ struct SchedulerState {
     /// Something may be ready to begin.
     work: Notify,
     stopping: watch::Sender<bool>,
+    /// What waits for room to be written.
+    late: Arc<Semaphore>,
     changes: broadcast::Sender<(JobId, State)>,
 }
 
@@ -183,6 +186,7 @@ impl Scheduler {
             estimations: Semaphore::new(ESTIMATIONS),
             work: Notify::new(),
             stopping: watch::Sender::new(false),
+            late: Arc::new(Semaphore::new(outputs::MAX_LATE)),
             changes: broadcast::Sender::new(CHANGES),
         });
         let rounds = Arc::clone(&shared);
@@ -388,15 +392,6 @@ impl SchedulerState {
             if let Ok(Some(job)) = self.queue.get(id).await {
                 self.log(id, &job.request, &logged).await;
             }
-        }
-    }
-
-    /// Appends to the job's log, if it has one. What cannot be logged is no reason not to move data.
-    async fn log(&self, id: JobId, request: &Request, event: &Logged) {
-        if let Some(path) = &request.log
-            && let Err(why) = event_log::append(path.clone(), request.log_format, id, event).await
-        {
-            tracing::warn!("job {id}: {why}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::fleet::{Fleet, FleetError};
 use crate::history::{History, Recorder, Retention, Timestamp};
 use crate::mover::Mover;
 use crate::names::Names;
-use crate::queue::{FILE, Queue, QueueError, SharedQueue};
+use crate::queue::{FILE, Queue, QueueError, SharedQueue, hold};
 use crate::scheduler::{self, Chooser, Limits, Scheduler, Sizes};
 use crate::spread::Spreading;
 use crate::standby;
@@ -112,6 +112,7 @@ pub async fn run(
     let own = config.state.join(DIRECTORY);
     // Whether that was said.
     let mut listens = false;
+    let mut _held = None;
     let (listener, queue) = match &sharing {
         None => {
             let queue = Queue::open(&own).await?;
@@ -119,6 +120,7 @@ pub async fn run(
         }
         Some(sharing) => {
             nothing_waits(&own).await?;
+            _held = Some(hold(&own)?);
             let shared = SharedQueue::open(&database).await?;
             share_token(&own, &shared).await?;
             let listener = Api::listen(&config)?;

@@ -10,6 +10,7 @@ use tidegate_control::{Arrival, BitRate, ByteCount, Epoch, PerStage};
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, FleetError, Standing};
+use crate::history::Timestamp;
 use crate::job::{JobKind, Request, Summary};
 use crate::mover::{BoxFuture, Class, Ended, Mover, Outcome, Run, StreamDemand};
 
@@ -49,7 +50,7 @@ impl Mover for Spreading {
 }
 
 async fn follow(fleet: &Fleet, run: Run) -> Ended {
-    let Run { id, mut stop, epochs, .. } = run;
+    let Run { id, submitted_ms, mut stop, epochs, .. } = run;
     let began = Instant::now();
     loop {
         tokio::select! {
@@ -75,7 +76,9 @@ async fn follow(fleet: &Fleet, run: Run) -> Ended {
         // One that is not taken in time is dropped.
         let _ = epochs.try_send(epoch(&standing, began.elapsed()));
         if standing.has_ended() {
-            return ended(fleet, &run.request, id, &standing, began.elapsed()).await;
+            // What has arrived did so since it was submitted, whichever service followed it.
+            let lasted = u64::try_from(Timestamp::now().0.saturating_sub(submitted_ms)).unwrap_or(0);
+            return ended(fleet, &run.request, id, &standing, Duration::from_millis(lasted)).await;
         }
         if fleet.lister_is_gone(id).await.unwrap_or(false) {
             if let Err(error) = fleet.cancel(id).await {

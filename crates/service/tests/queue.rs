@@ -175,7 +175,7 @@ async fn a_queue_of_the_first_version_is_taken_over() {
     let file = directory.path().join("state/queue.sqlite3");
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
     let pool = sqlx::SqlitePool::connect_with(options).await.expect("opened");
-    let back = "DROP TABLE submission; ALTER TABLE job DROP COLUMN outage_since_ms; DROP INDEX job_policy;
+    let back = "DROP TABLE submission; DROP TABLE probe; ALTER TABLE job DROP COLUMN outage_since_ms; DROP INDEX job_policy;
         ALTER TABLE job DROP COLUMN policy; DROP TABLE policy; DROP TABLE tidegate_schema; PRAGMA user_version = 1";
     sqlx::raw_sql(back).execute(&pool).await.expect("as it was");
     pool.close().await;

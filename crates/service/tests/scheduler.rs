@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate_contract::summary::Status;
+use tidegate_contract::summary::{Files, Status};
 use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Epoch, PerStage, Rng};
 use tidegate_service::history::{Decision, Transfer};
 use tidegate_service::job::{Dependency, JobId, JobKind, Progress, Request, State, Summary};
@@ -336,6 +336,43 @@ async fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
     assert!(jobs[4].reason.contains(&format!("job {}", ids[1])), "{}", jobs[4].reason);
     let decisions = world.notes.decisions.lock().expect("not poisoned");
     assert!(decisions.iter().any(|decision| decision.action.starts_with("try again in")));
+}
+
+#[tokio::test]
+async fn what_a_job_moved_is_what_all_of_its_tries_moved() {
+    let world = world(Limits::default(), true, |run| {
+        let try_of = |status, ok, skipped, bytes| Summary {
+            status,
+            files: Files { total: 5, ok, skipped, ..Files::default() },
+            bytes,
+            duration_ms: 10,
+            ..Summary::default()
+        };
+        match run.attempt {
+            1 => Ended {
+                summary: Some(try_of(Status::Failed, 3, 0, 300)),
+                ..Ended::failed(Class::Passing, "connection lost")
+            },
+            _ => Ended {
+                outcome: Outcome::Complete,
+                message: String::new(),
+                summary: Some(try_of(Status::Complete, 1, 4, 100)),
+            },
+        }
+    })
+    .await;
+    let at = |name: &str| Some(world.directory.path().join(name));
+    let request = Request { log: at("log"), output: at("out"), ..to("x") };
+    let job = world.end(world.submit(&[request]).await[0]).await;
+    let summary = job.summary.expect("moved");
+    assert_eq!((job.state, job.attempts, summary.bytes, summary.duration_ms), (State::Done, 2, 400, 20));
+    assert_eq!(summary.files, Files { total: 5, ok: 4, skipped: 1, ..Files::default() });
+    let read = |name| std::fs::read_to_string(at(name).expect("named")).expect("left");
+    world.eventually(|| read("log").contains(" DONE 400 B ")).await;
+    assert_eq!(serde_json::from_str::<Summary>(&read("out")).expect("JSON"), summary);
+    // History has each try for itself.
+    let transfers = world.notes.transfers.lock().expect("not poisoned");
+    assert_eq!(transfers.iter().map(|moved| moved.bytes.0).collect::<Vec<_>>(), [300, 100]);
 }
 
 #[tokio::test]

@@ -167,6 +167,8 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
                 std::process::exit(i32::from(INTERRUPTED));
             });
         };
+        // A file that may not grow is an error to be told, and no reason to end.
+        let _grown = signal(SignalKind::from_raw(signal_hook::consts::SIGXFSZ))?;
         let ready = |ready: Ready<'_>| {
             let (Ready::Listens(line) | Ready::Works(line)) = ready;
             let mut out = std::io::stdout().lock();

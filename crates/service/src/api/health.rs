@@ -50,8 +50,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
     if let Some(error) = app.history.lost() {
         return lost(&error).into_response();
     }
-    // Any question will do that costs the same however many jobs there are.
-    match app.scheduler.page(&[], None, 1).await {
+    match app.scheduler.queue().takes_changes().await {
         Ok(_) => Json(json!({"status": "ok"})).into_response(),
         Err(error) => Problem::from(error).into_response(),
     }

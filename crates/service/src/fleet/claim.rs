@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::Row;
 
 use super::cut::extent;
 use super::packing::{Extent, ShardContent, cost};
 use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
+use crate::database::Transaction;
 use crate::job::JobId;
 
 /// How long a lease holds without being renewed, unless a test says otherwise.
@@ -100,7 +101,7 @@ impl Fleet {
 
     async fn claim_in(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         token: &MoverToken,
         Claimer { mover, host, without }: Claimer<'_>,
     ) -> Result<Option<Claimed>, sqlx::Error> {
@@ -153,11 +154,7 @@ impl Fleet {
         Ok(Some(Claimed::Lease(Box::new(ShardLease { token: count(lease), job, work, shards, endpoint }))))
     }
 
-    async fn found(
-        &self,
-        tx: &mut Transaction<'static, Any>,
-        token: &MoverToken,
-    ) -> Result<Option<Found>, sqlx::Error> {
+    async fn found(&self, tx: &mut Transaction, token: &MoverToken) -> Result<Option<Found>, sqlx::Error> {
         let run = "SELECT job, work, state, files, bytes, done_files, done_bytes, shards FROM fleet_run WHERE token = $1";
         let row = sqlx::query(run).bind(token.hash()).fetch_optional(&mut **tx).await?;
         let Some(row) = row else { return Ok(None) };
@@ -172,7 +169,7 @@ impl Fleet {
     /// those of others that were heard of within a lease's term, unless that is too little.
     async fn share(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         run: i64,
         mover: &str,
         left: u64,
@@ -201,7 +198,7 @@ impl Fleet {
     /// oldest, each walks over the rows that others have just taken.
     async fn waiting(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         run: i64,
         (share, each): (u64, u64),
     ) -> Result<Vec<(u64, ShardContent)>, sqlx::Error> {
@@ -243,7 +240,7 @@ impl Fleet {
     /// Leaves part of a shard that is too much for one claim as another shard: nobody is to be waited for at the end.
     async fn shrink(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         run: i64,
         (id, content): (u64, &mut ShardContent),
         share: u64,
@@ -272,7 +269,7 @@ impl Fleet {
 
     async fn renew_in(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         token: &MoverToken,
         lease: u64,
         seen: Seen,
@@ -323,7 +320,7 @@ impl Fleet {
         }
     }
 
-    async fn sweep_in(&self, tx: &mut Transaction<'static, Any>) -> Result<Option<u64>, sqlx::Error> {
+    async fn sweep_in(&self, tx: &mut Transaction) -> Result<Option<u64>, sqlx::Error> {
         let over = "SELECT id, run FROM fleet_lease WHERE until_ms < {now} ORDER BY id LIMIT $1 {lock}";
         let rows = sqlx::query(self.text(over)).bind(SWEPT).fetch_all(&mut **tx).await?;
         for row in &rows {
@@ -335,12 +332,7 @@ impl Fleet {
     }
 
     /// The shards of a lease that ran out.
-    async fn give_back(
-        &self,
-        tx: &mut Transaction<'static, Any>,
-        run: i64,
-        lease: i64,
-    ) -> Result<(), sqlx::Error> {
+    async fn give_back(&self, tx: &mut Transaction, run: i64, lease: i64) -> Result<(), sqlx::Error> {
         let most = i64::from(MAX_TRIES);
         let again =
             concat!("UPDATE fleet_shard SET state = 0, lease = 0 WHERE ", of_lease!(), " AND tries < $2");

@@ -1,9 +1,8 @@
 //! A large file as shards: ranges of it, and what completes it once they are done.
 
-use sqlx::{Any, Transaction};
-
 use super::packing::{Extent, ShardContent};
 use super::{Fleet, changed, count, whole};
+use crate::database::Transaction;
 
 /// What stands for them.
 const RANGE: i64 = 1;
@@ -23,7 +22,7 @@ impl Fleet {
     /// waits for its ranges.
     pub(super) async fn cut(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         run: i64,
         (id, before): (u64, &Extent),
         (first, rest): (ShardContent, ShardContent),
@@ -54,7 +53,7 @@ impl Fleet {
     /// Adds a range of the file that the shard `by` completes, tried as often as the shard `of`; answers with its key.
     async fn add_range(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         (of, by): (u64, u64),
         content: &ShardContent,
     ) -> Result<u64, sqlx::Error> {
@@ -68,11 +67,7 @@ impl Fleet {
     }
 
     /// A range of the file that the shard `by` completes is done: that waits no more after the last.
-    pub(super) async fn range_done(
-        &self,
-        tx: &mut Transaction<'static, Any>,
-        by: i64,
-    ) -> Result<(), sqlx::Error> {
+    pub(super) async fn range_done(&self, tx: &mut Transaction, by: i64) -> Result<(), sqlx::Error> {
         let done = "UPDATE fleet_shard SET open_ranges = open_ranges - 1, \
                     state = CASE WHEN state = 4 AND open_ranges = 1 THEN 0 ELSE state END WHERE id = $1";
         changed(&mut *tx, sqlx::query(done).bind(by)).await.map(drop)
@@ -82,7 +77,7 @@ impl Fleet {
     /// Answers with how many shards that were, and whether the file has failed only now.
     pub(super) async fn set_rest_aside(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         by: i64,
     ) -> Result<(u64, bool), sqlx::Error> {
         let ranges = concat!("UPDATE fleet_shard SET state = 3 WHERE ", of_file!(), " AND state = 0");

@@ -1,9 +1,10 @@
 //! A lease ends: what became of its shards.
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::Row;
 
 use super::packing::{cost, split};
 use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
+use crate::database::Transaction;
 
 /// Most failures of a run that are kept.
 const MAX_FAILURES: i64 = 10_000;
@@ -49,7 +50,7 @@ impl Fleet {
 
     async fn finish_in(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         token: &MoverToken,
         lease: u64,
         report: &Report,
@@ -79,7 +80,7 @@ impl Fleet {
     /// Ends one shard; whether it was in the lease.
     async fn end_shard(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         run: i64,
         lease: i64,
         ending: &Ending,
@@ -140,7 +141,7 @@ impl Fleet {
     /// A shard is not tried any more: its names have failed.
     pub(super) async fn set_aside(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         (run, id, lease): (i64, i64, i64),
         (files, names): (i64, &[u8]),
         why: impl Fn(&[u8]) -> (String, String),
@@ -171,7 +172,7 @@ impl Fleet {
     /// Keeps what failed and why, unless there are too many.
     pub(super) async fn note_failure(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         run: i64,
         name: &[u8],
         (kind, message): (String, String),
@@ -185,7 +186,7 @@ impl Fleet {
     /// Counts what a lease brought, for its run and its mover.
     async fn add_up(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         (run, endpoint): (i64, i64),
         (mover, took_ms): (&str, i64),
         done: &Done,

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use sqlx::{Any, AssertSqlSafe, Transaction};
+use sqlx::AssertSqlSafe;
 
 use super::packing::{Extent, ShardContent};
 use super::pool::PoolEndpoint;
 use super::{Fleet, FleetError, FleetResult, MoverToken, changed, settle, whole};
+use crate::database::Transaction;
 use crate::job::JobId;
 
 /// Most bytes of the names of one shard, and most shards at once.
@@ -93,7 +94,7 @@ impl Fleet {
 
     async fn list_in(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         job: JobId,
         (shards, failed): (&[ShardContent], &[(Vec<u8>, String, String)]),
         all: bool,

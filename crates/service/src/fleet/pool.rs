@@ -1,9 +1,10 @@
 //! Which endpoint of a pool a lease goes through: the one that is least burdened for its weight and for what leases through it
 //! bring.
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::Row;
 
 use super::{Fleet, changed, count, whole};
+use crate::database::Transaction;
 
 /// An endpoint of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +45,7 @@ impl Fleet {
     /// no pool.
     pub(super) async fn endpoint(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         run: i64,
         without: &[u16],
     ) -> Result<Option<u16>, sqlx::Error> {
@@ -65,7 +66,7 @@ impl Fleet {
     /// Remembers what a lease through an endpoint brought.
     pub(super) async fn endpoint_brought(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         (run, endpoint): (i64, i64),
         rate: i64,
     ) -> Result<(), sqlx::Error> {
@@ -77,7 +78,7 @@ impl Fleet {
     /// Takes down the endpoints of a run's pool, in the order of their numbers.
     pub(super) async fn add_endpoints(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         run: i64,
         endpoints: &[PoolEndpoint],
     ) -> Result<(), sqlx::Error> {

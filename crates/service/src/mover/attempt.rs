@@ -37,6 +37,8 @@ pub struct Run {
     pub id: JobId,
     /// Which attempt, from 1.
     pub attempt: u32,
+    /// When the job was submitted, in ms since the epoch.
+    pub submitted_ms: i64,
     /// What is to be done.
     pub request: Arc<Request>,
     /// What its learned rule decides by: the content of a policy file.

@@ -9,8 +9,6 @@ use tokio::sync::{mpsc, watch};
 
 use crate::address::Route;
 use crate::job::{JobId, Request, StreamRule};
-use crate::output_file;
-use tidegate_contract::text::one_line;
 
 use super::attempt::{BoxFuture, Class, Ended, Mover, Run, StreamDemand};
 use super::child::Spawner;
@@ -90,9 +88,6 @@ impl Runner {
         if let Some(old) = run_id.get().checked_sub(KEPT_EPOCHS).and_then(JobId::new) {
             let _ = tokio::fs::remove_file(self.programs.epochs(old)).await;
         }
-        if let Err(why) = leave(&request, &ended).await {
-            tracing::warn!("{why}");
-        }
         ended
     }
 
@@ -107,13 +102,10 @@ impl Runner {
         if let (Some(path), Some(content)) = (&files.policy, &policy)
             && let Err(error) = tokio::fs::write(path, content).await
         {
-            return Ended::failed(Class::Passing, format!("cannot write {}: {error}", path.display()));
+            return unwritten(path, &error);
         }
         if let Err(error) = write_bounds(&files.bounds, now).await {
-            return Ended::failed(
-                Class::Passing,
-                format!("cannot write {}: {error}", files.bounds.display()),
-            );
+            return unwritten(&files.bounds, &error);
         }
         // What an earlier attempt told is not told again.
         let _ = tokio::fs::remove_file(&files.epochs).await;
@@ -158,18 +150,10 @@ async fn write_bounds(path: &Path, most: u16) -> io::Result<()> {
     tokio::fs::rename(&beside, path).await
 }
 
-/// Leaves result and messages where the job wants them.
-async fn leave(request: &Request, ended: &Ended) -> Result<(), String> {
-    let wrong = |path: &Path, error: &io::Error| {
-        format!("cannot write {}: {error}", one_line(&path.display().to_string()))
-    };
-    if let (Some(path), Some(summary)) = (&request.output, &ended.summary) {
-        let text = serde_json::to_string_pretty(summary).map_err(|error| error.to_string())?;
-        output_file::write(path, text + "\n").await.map_err(|error| wrong(path, &error))?;
-    }
-    if let Some(path) = &request.err {
-        let text = if ended.message.is_empty() { String::new() } else { format!("{}\n", ended.message) };
-        output_file::write(path, text).await.map_err(|error| wrong(path, &error))?;
-    }
-    Ok(())
+/// How an attempt ends for which a file of the service's own cannot be written: where only room is missing, that is an outage of
+/// the service and no failure of the job.
+fn unwritten(path: &Path, error: &io::Error) -> Ended {
+    let is_full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+    let class = if is_full { Class::Unreachable } else { Class::Passing };
+    Ended::failed(class, format!("the service cannot write {}: {error}", path.display()))
 }

@@ -4,11 +4,11 @@
 
 use std::time::Duration;
 
-use sqlx::{Any, AssertSqlSafe, Transaction};
+use sqlx::AssertSqlSafe;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::database::{Database, DatabaseError};
+use crate::database::{Database, DatabaseError, Transaction};
 
 /// How long it is held without being renewed, and how often it is.
 const HELD: Duration = Duration::from_secs(10);
@@ -76,7 +76,7 @@ impl Lease {
 
     /// Makes sure that it is still ours, and that it stays so until `change` is committed or dropped; other changes
     /// wait for that.
-    pub async fn hold(&self, change: &mut Transaction<'static, Any>) -> Result<bool, sqlx::Error> {
+    pub async fn hold(&self, change: &mut Transaction) -> Result<bool, sqlx::Error> {
         let hold = format!(
             "UPDATE queue_lease SET until_ms = greatest(until_ms, {NOW} + $1) WHERE name = 'queue' AND epoch = $2"
         );

@@ -5,9 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use sqlx::any::AnyRow;
-use sqlx::{Any, Row, Transaction};
+use sqlx::{Any, Row};
 
-use crate::database::Backend;
+use crate::database::{Backend, Transaction};
 
 use super::{Queue, QueueError, QueueResult, number};
 use crate::job::{JobId, Request};
@@ -83,7 +83,7 @@ impl Queue {
     /// Remembers the key with the jobs, in the transaction that takes them.
     pub(super) async fn remember(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         once: &Once<'_>,
         ids: &[JobId],
         now_ms: i64,
@@ -104,7 +104,7 @@ impl Queue {
     /// Forgets at most so many keys from before a time, of which no job is left.
     pub(super) async fn forget_keys(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         before_ms: i64,
         most: i64,
     ) -> QueueResult<u64> {

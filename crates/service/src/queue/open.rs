@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
+use super::probe::{self, Probe};
 use super::{Hold, Queue, QueueError, QueueResult};
 use crate::database::{Database, DatabaseError, Durability};
 use crate::job::Request;
@@ -31,10 +32,7 @@ impl Queue {
     pub async fn open(directory: &Path) -> QueueResult<Self> {
         let path = directory.join(FILE);
         let place = path.display().to_string();
-        let lock = prepare(directory, &path).map_err(|error| match error.kind() {
-            io::ErrorKind::WouldBlock => QueueError::Busy(place.clone()),
-            _ => QueueError::Database { path: place.clone(), message: error.to_string() },
-        })?;
+        let lock = prepare(directory, &path).map_err(|error| refused(&path, &error))?;
         let broken = |error: &DatabaseError| broken(&place, error);
         let url = format!("sqlite:{place}");
         let database = Database::open(&url, Durability::Full).await.map_err(|error| broken(&error))?;
@@ -44,9 +42,11 @@ impl Queue {
     }
 
     pub(super) async fn with(database: Database, hold: Hold) -> QueueResult<Self> {
-        let queue = Self { database, hold, names: Names::default(), waiting: AtomicU64::new(0) };
+        let (names, waiting) = (Names::default(), AtomicU64::new(0));
+        let queue = Self { database, hold, names, waiting, probe: Probe::default() };
         let wrong = |error: DatabaseError| broken(queue.database.place(), &error);
         queue.database.migrate("queue", SCHEMA).await.map_err(wrong)?;
+        queue.database.migrate("queue probe", probe::SCHEMA).await.map_err(wrong)?;
         let count = "SELECT count(*) FROM job WHERE state NOT IN ('done', 'failed', 'cancelled')";
         let counted = sqlx::query_scalar::<_, i64>(count).fetch_one(queue.database.reads()).await;
         let waiting = u64::try_from(counted.map_err(|error| queue.failed(&error))?).unwrap_or(0);
@@ -111,18 +111,37 @@ async fn adopt(database: &Database) -> Result<(), sqlx::Error> {
     change.commit().await
 }
 
-/// Makes the directory, takes the lock, and makes the file, all for the owner alone: jobs hold tickets.
-fn prepare(directory: &Path, path: &Path) -> io::Result<File> {
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let open = |path: &Path| {
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
-    };
-    let lock = open(&directory.join("queue.lock"))?;
-    match lock.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
-        Err(TryLockError::Error(error)) => return Err(error),
+/// Keeps other services from `directory`, which is made if it is missing, for as long as the answer is held: also where the
+/// queue is elsewhere, files there are called after the numbers of jobs.
+pub(crate) fn hold(directory: &Path) -> QueueResult<File> {
+    lock(directory).map_err(|error| refused(&directory.join(FILE), &error))
+}
+
+fn refused(path: &Path, error: &io::Error) -> QueueError {
+    let place = path.display().to_string();
+    match error.kind() {
+        io::ErrorKind::WouldBlock => QueueError::Busy(place),
+        _ => QueueError::Database { path: place, message: error.to_string() },
     }
-    open(path)?;
+}
+
+/// Makes the file, for the owner alone: jobs hold tickets.
+fn prepare(directory: &Path, path: &Path) -> io::Result<File> {
+    let lock = lock(directory)?;
+    private(path)?;
     Ok(lock)
+}
+
+fn lock(directory: &Path) -> io::Result<File> {
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    let lock = private(&directory.join("queue.lock"))?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)
 }

@@ -1,8 +1,9 @@
 //! Failed jobs that are tried again: one, what failed for it, and all that failed for the same reason.
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::Row;
 
 use super::{Change, Note, Queue, QueueError, QueueResult, number};
+use crate::database::Transaction;
 use crate::job::{Event, JobId, State};
 
 /// What is appended to a reason when a job is given up; it tells how long was tried, and no cause.
@@ -53,7 +54,7 @@ impl Queue {
 
     async fn apply_retry(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         id: JobId,
         note: &Note,
         now_ms: i64,
@@ -78,11 +79,7 @@ impl Queue {
     }
 
     /// A job that `id` waits for and that has ended without being done.
-    async fn ended_need(
-        &self,
-        tx: &mut Transaction<'static, Any>,
-        id: JobId,
-    ) -> QueueResult<Option<(JobId, State)>> {
+    async fn ended_need(&self, tx: &mut Transaction, id: JobId) -> QueueResult<Option<(JobId, State)>> {
         let needs = "SELECT needs, state FROM dependency JOIN job ON job.id = needs \
             WHERE dependency.job = $1 AND state IN ('failed', 'cancelled') ORDER BY needs LIMIT 1";
         let row = sqlx::query(needs).bind(number(id)).fetch_optional(&mut **tx).await;

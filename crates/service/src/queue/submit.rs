@@ -4,10 +4,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
-use sqlx::{Any, Row, Transaction};
+use sqlx::Row;
 
 use super::once::{IdempotencyKey, Once, Submission};
 use super::{MAX_WAITING, Queue, QueueError, QueueResult, number};
+use crate::database::Transaction;
 use crate::job::file::MAX_JOBS;
 use crate::job::{Dependency, Event, JobId, JobKind, Request, State};
 use crate::names::Names;
@@ -120,7 +121,7 @@ impl Queue {
         Ok(Submission { ids, repeated: false })
     }
 
-    async fn elder(&self, tx: &mut Transaction<'static, Any>, id: JobId) -> QueueResult<Option<State>> {
+    async fn elder(&self, tx: &mut Transaction, id: JobId) -> QueueResult<Option<State>> {
         match self.state_of(tx, id).await {
             Ok((state, _)) => Ok(Some(state)),
             Err(QueueError::NoJob(_)) => Ok(None),
@@ -128,7 +129,7 @@ impl Queue {
         }
     }
 
-    async fn pair_number(&self, tx: &mut Transaction<'static, Any>, pair: &Pair) -> QueueResult<i64> {
+    async fn pair_number(&self, tx: &mut Transaction, pair: &Pair) -> QueueResult<i64> {
         let insert = "INSERT INTO pair (source, destination) VALUES ($1, $2) ON CONFLICT DO NOTHING";
         let select = "SELECT id FROM pair WHERE source = $1 AND destination = $2";
         let (source, destination) = (pair.source.as_str(), pair.destination.as_str());
@@ -144,7 +145,7 @@ impl Queue {
     }
 
     /// Keeps what a learned rule decides by, before the job that names it.
-    async fn keep_policy(&self, tx: &mut Transaction<'static, Any>, job: &Checked<'_>) -> QueueResult<()> {
+    async fn keep_policy(&self, tx: &mut Transaction, job: &Checked<'_>) -> QueueResult<()> {
         let (Some(digest), Some(content)) = (&job.kept.policy, job.request.policy_content()) else {
             return Ok(());
         };
@@ -155,7 +156,7 @@ impl Queue {
 
     async fn insert(
         &self,
-        tx: &mut Transaction<'static, Any>,
+        tx: &mut Transaction,
         job: &Checked<'_>,
         pair: i64,
         waits_for: usize,

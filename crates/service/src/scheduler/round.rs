@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::event_log::Logged;
 use crate::job::{Event, JobId, JobKind, Request, State};
 use crate::pair::Pair;
 use crate::queue::{Candidate, Note, QueueError};
@@ -182,11 +181,6 @@ impl SchedulerState {
     /// Whether a job is still meant to run.
     pub(super) async fn is_wanted(&self, id: JobId) -> bool {
         !matches!(self.queue.get(id).await, Ok(Some(job)) if job.state != State::Running)
-    }
-
-    /// Appends to the log of a job that runs.
-    pub(super) async fn log_of(&self, id: JobId, request: &Request, event: &Logged) {
-        self.log(id, request, event).await;
     }
 }
 

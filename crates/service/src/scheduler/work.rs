@@ -10,9 +10,8 @@ use tokio::time::Instant;
 
 use crate::event_log::Logged;
 use crate::history::{Circumstances, Origin, Timestamp, Transfer};
-use crate::job::{Event, JobId, Request, Summary};
+use crate::job::{Event, JobId, JobKind, Request, Summary};
 use crate::mover::{Class, Ended, Outcome, Run};
-use crate::output_file;
 use crate::pair::Pair;
 use crate::queue::{GIVEN_UP, Note, QueueError};
 use crate::traffic::OwnJob;
@@ -21,6 +20,7 @@ use tidegate_contract::text::{count, one_line};
 
 use super::estimates::conditions_of;
 use super::live::Tracker;
+use super::outputs::result_of;
 use super::pause::{outage, pause};
 use super::{Estimated, SchedulerState, now_ms};
 
@@ -62,13 +62,16 @@ impl Task {
             tracing::error!("job {}: {error}", self.id);
             (
                 Ended::failed(Class::Passing, "the service made a mistake while it ran; its log says more"),
-                Past { failures: u32::MAX, outage_since_ms: None },
+                Past { failures: u32::MAX, ..Past::default() },
                 Circumstances::default(),
             )
         });
         let progress = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).progress();
-        let note = Note { summary: ended.summary.clone(), progress: Some(progress), ..Note::default() };
+        let summary = ended.summary.clone().map(|summary| past.with(summary, &self.request));
         self.remember(&ended, circumstances);
+        let message = if ended.message.is_empty() { String::new() } else { format!("{}\n", ended.message) };
+        self.shared.leave(self.id, &self.request, summary.as_ref().and_then(result_of), message).await;
+        let note = Note { summary, progress: Some(progress), ..Note::default() };
         self.conclude(&ended, past, note).await;
         self.shared.has_ended(self.id).await;
     }
@@ -87,8 +90,9 @@ impl Task {
                 return (failed, Past::default(), Circumstances::default());
             }
         };
-        let past = Past { failures: job.failures, outage_since_ms: job.outage_since_ms };
-        shared.log_of(*id, request, &Logged::Started { attempt: job.attempts }).await;
+        let (failures, outage_since_ms) = (job.failures, job.outage_since_ms);
+        let past = Past { failures, outage_since_ms, summary: job.summary };
+        shared.log(*id, request, &Logged::Started { attempt: job.attempts }).await;
         let start = match self.estimate().await {
             Ok(start) => start,
             Err(stopped) => return (stopped, past, Circumstances::default()),
@@ -109,6 +113,7 @@ impl Task {
         let run = Run {
             id: *id,
             attempt: job.attempts,
+            submitted_ms: job.submitted_ms,
             request: Arc::clone(request),
             policy,
             start: start.map(|start| start.min(share)),
@@ -143,7 +148,7 @@ impl Task {
         match estimated {
             Ok(Estimated { throughput: BitRate::ZERO, reason, .. }) => {
                 shared.decide(pair, *id, &[], "start as the rule does".to_owned(), reason.clone());
-                shared.log_of(*id, request, &Logged::NoEstimate(reason)).await;
+                shared.log(*id, request, &Logged::NoEstimate(reason)).await;
                 Ok(None)
             }
             Ok(Estimated { streams, throughput, reason, .. }) => {
@@ -156,7 +161,7 @@ impl Task {
                     format!("start with {}", count(streams, "stream")),
                     reason.clone(),
                 );
-                shared.log_of(*id, request, &Logged::Estimate { streams, throughput, reason }).await;
+                shared.log(*id, request, &Logged::Estimate { streams, throughput, reason }).await;
                 Ok(Some(streams))
             }
             // A job need not be estimated to be moved.
@@ -168,7 +173,7 @@ impl Task {
                     "start as the rule does".to_owned(),
                     format!("no estimate: {why}"),
                 );
-                shared.log_of(*id, request, &Logged::NoEstimate(why)).await;
+                shared.log(*id, request, &Logged::NoEstimate(why)).await;
                 Ok(None)
             }
         }
@@ -188,16 +193,16 @@ impl Task {
             };
             if told.elapsed() >= TELLING {
                 told = Instant::now();
-                self.shared.log_of(self.id, &self.request, &Logged::Progress(progress)).await;
+                self.shared.log(self.id, &self.request, &Logged::Progress(progress)).await;
             }
         }
     }
 
     async fn conclude(&self, ended: &Ended, past: Past, note: Note) {
         let Self { shared, id, request, pair, .. } = self;
-        let Past { failures, .. } = past;
+        let failures = past.failures;
         let (event, note) = match ended.outcome {
-            Outcome::Complete => (Event::Completed, Note { reason: said(ended.summary.as_ref()), ..note }),
+            Outcome::Complete => (Event::Completed, Note { reason: said(note.summary.as_ref()), ..note }),
             Outcome::Stopped if shared.is_stopping() && shared.is_wanted(*id).await => (
                 Event::Stopped,
                 Note { reason: "the service stopped; it goes on with the next".to_owned(), ..note },
@@ -223,7 +228,7 @@ impl Task {
                 let action = format!("try again in {:.1} s", rest.as_secs_f64());
                 let why = format!("{class}: {}", ended.message);
                 shared.decide(pair, *id, &state, action, why.clone());
-                shared.log_of(*id, request, &Logged::Retrying { pause: rest, why }).await;
+                shared.log(*id, request, &Logged::Retrying { pause: rest, why }).await;
                 let not_before = now_ms().saturating_add(i64::try_from(rest.as_millis()).unwrap_or(i64::MAX));
                 (
                     Event::Broke,
@@ -310,14 +315,25 @@ fn in_words(id: JobId, request: &Request, ended: &Ended, rests: Option<Duration>
 }
 
 /// How a job fared so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Past {
     /// Failures, other than outages.
     failures: u32,
     outage_since_ms: Option<i64>,
+    /// Of the tries before.
+    summary: Option<Summary>,
 }
 
 impl Past {
+    /// The summary of one more try, whose numbers are those of all of them.
+    fn with(&self, last: Summary, request: &Request) -> Summary {
+        match &self.summary {
+            // What many hosts move is counted over all of their tries.
+            Some(before) if request.kind != JobKind::Spread => last.after(before),
+            _ => last,
+        }
+    }
+
     /// Since when nobody answers: what moved anything began another outage.
     fn outage_since(&self, ended: &Ended) -> i64 {
         let moved = ended.summary.as_ref().is_some_and(|summary| summary.bytes > 0);
@@ -357,7 +373,7 @@ impl Estimation {
             found = found => match found {
                 Ok(Estimated { streams, throughput, reason, answer }) => {
                     let logged = Logged::Estimate { streams, throughput, reason: reason.clone() };
-                    shared.log_of(*id, request, &logged).await;
+                    shared.log(*id, request, &logged).await;
                     shared.decide(&self.pair, *id, &[("streams", f64::from(streams))], "answer".to_owned(), reason);
                     let summary = Summary { status: Status::Complete, estimate: Some(answer), ..Summary::default() };
                     let reason = format!("{}, {throughput}", count(streams, "stream"));
@@ -367,20 +383,14 @@ impl Estimation {
             },
             () = stopped => (Event::Stopped, Note::why("stopped")),
         };
-        let output =
+        let answer =
             note.summary.as_ref().and_then(|summary| serde_json::to_string_pretty(&summary.estimate).ok());
         let messages = match &note.summary {
             // What went wrong on the way to an answer.
             Some(summary) => notes_of(summary).map(|note| format!("{note}\n")).collect(),
             None => format!("{}\n", one_line(&note.reason)),
         };
-        let files = [(&request.output, output.map(|text| text + "\n")), (&request.err, Some(messages))];
-        for (path, text) in files.into_iter().filter_map(|(path, text)| Some((path.as_ref()?, text?))) {
-            if let Err(error) = output_file::write(path, text).await {
-                let path = one_line(&path.display().to_string());
-                tracing::warn!("job {id}: cannot write {path}: {error}");
-            }
-        }
+        shared.leave(*id, request, answer, messages).await;
         conclude(shared, *id, event, &note).await;
         shared.has_ended(*id).await;
     }
@@ -394,13 +404,16 @@ fn notes_of(summary: &Summary) -> impl Iterator<Item = String> {
 
 /// Writes down how a job ended; as often as it takes, for it did end so.
 async fn conclude(shared: &SchedulerState, id: JobId, event: Event, note: &Note) {
+    let mut told = false;
     loop {
         match shared.change(id, event, note).await {
             Ok(_) => return,
             Err(QueueError::Database { path, message }) if !shared.is_stopping() => {
-                tracing::error!(
-                    "the queue {path}: {message}; the end of job {id} is written again in a moment"
-                );
+                if !std::mem::replace(&mut told, true) {
+                    tracing::error!(
+                        "the queue {path}: {message}; the end of job {id} is written as soon as that works"
+                    );
+                }
                 tokio::time::sleep(AGAIN).await;
             }
             Err(error) => {
