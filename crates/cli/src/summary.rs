@@ -131,6 +131,13 @@ impl Summary {
         let Files { total, ok, failed, skipped, refreshed, deleted } = self.files;
         let mut text = if self.dry {
             match failed {
+                // What was not reached is neither the same nor different.
+                _ if self.error.is_some() => {
+                    format!(
+                        "not all compared: {} the same, {failed} missing or different so far",
+                        count(skipped)
+                    )
+                }
                 0 => format!("{} the same on both sides, compared in {seconds:.1} s", count(skipped)),
                 _ => format!("{failed} of {} missing or different", count(total)),
             }
@@ -266,6 +273,10 @@ mod tests {
         let different = summary(Printed { files, verified: false, ..complete() });
         let different = Summary { dry: true, ..different };
         assert_eq!(different.text(), "1 of 3 files missing or different");
+        let ended =
+            Printed { error: Some("the connection was lost".to_owned()), ..different.printed.clone() };
+        let ended = Summary { printed: ended, ..different };
+        assert_eq!(ended.text(), "not all compared: 2 files the same, 1 missing or different so far");
     }
 
     #[test]
