@@ -80,7 +80,8 @@ impl Apart {
                 return Err(into_itself(Some(source), "onto"));
             }
         }
-        self.nested = self.holds(&there);
+        // What is not there yet holds nothing.
+        self.nested = rest.is_empty() && self.holds(&there);
         match self.deleting && rest.is_empty() {
             true => self.mirror(&directory, &there, &mounts),
             false => Ok(()),

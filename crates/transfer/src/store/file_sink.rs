@@ -14,7 +14,7 @@ use crate::counters::NotKept;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
-use crate::path::RelPath;
+use crate::path::{RelPath, split};
 use crate::quota::Quota;
 use crate::spec::{RunId, TransferId};
 use crate::store::abandoned;
@@ -341,8 +341,14 @@ impl FileSink {
     /// As [`enter`](Self::enter), making what is missing, as at least the last of it is.
     fn make(&self, path: &[u8]) -> Result<Root, Errno> {
         // What is not there is no source, and lies in what contains it.
-        let (there, end) = deepest(self.base()?, path);
-        there.and_then(|_| self.enter(&path[..end]))?;
+        // As a rule only the last is missing.
+        if let Err(error) = self.enter(split(path).0) {
+            if error != Errno::NOENT {
+                return Err(error);
+            }
+            let (there, end) = deepest(self.base()?, path);
+            there.and_then(|_| self.enter(&path[..end]))?;
+        }
         self.base()?.make_dir(path)
     }
 

@@ -131,9 +131,20 @@ impl Root {
         mode: Mode,
         also: ResolveFlags,
     ) -> Result<OwnedFd, Errno> {
-        if let Some(hidden) = &self.hidden {
-            return self.open_looking(hidden, path, flags, mode, also);
+        match &self.hidden {
+            Some(hidden) => self.open_looking(hidden, path, flags, mode, also),
+            None => self.open_long(path, flags, mode, also),
         }
+    }
+
+    /// Whatever is on the way.
+    fn open_long(
+        &self,
+        path: &[u8],
+        flags: OFlags,
+        mode: Mode,
+        also: ResolveFlags,
+    ) -> Result<OwnedFd, Errno> {
         let mut reached: Option<Self> = None;
         let mut rest = path;
         while rest.len() > MAX_PIECE {
@@ -146,7 +157,7 @@ impl Root {
         reached.as_ref().unwrap_or(self).open_piece(rest, flags, mode, also)
     }
 
-    /// The same a name after the other, since each directory on the way may be one that is not there.
+    /// As [`open_long`](Self::open_long), as if nothing hidden were there.
     fn open_looking(
         &self,
         hidden: &Hidden,
@@ -157,17 +168,41 @@ impl Root {
     ) -> Result<OwnedFd, Errno> {
         let path = path.strip_suffix(b"/").unwrap_or(path);
         let (parents, last) = split(path);
-        let mut reached: Option<Self> = None;
-        for name in parents.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
-            let from = reached.as_ref().unwrap_or(self);
-            let directory = from.open_piece(name, ON_THE_WAY, Mode::empty(), also)?;
-            if hidden.hides(&directory)? {
+        let parent = match parents {
+            b"" => None,
+            parents => {
+                let parent = self.open_long(parents, ON_THE_WAY, Mode::empty(), also)?;
+                let parent = match hidden.has_passed(&parent) {
+                    true => parent,
+                    false => self.look_along(hidden, parents, also)?,
+                };
+                Some(self.likewise(parent))
+            }
+        };
+        let opened = parent.as_ref().unwrap_or(self).open_piece(last, flags, mode, also)?;
+        if hidden.hides(&opened)? { Err(Errno::NOENT) } else { Ok(opened) }
+    }
+
+    /// Opens the directory `path` a name after the other, since each on the way may be one that is not there.
+    fn look_along(&self, hidden: &Hidden, path: &[u8], also: ResolveFlags) -> Result<OwnedFd, Errno> {
+        // Whoever walks a tree has just been in the directory above.
+        let (above, last) = split(path);
+        let above = match above {
+            b"" => None,
+            above => Some(self.open_long(above, ON_THE_WAY, Mode::empty(), also)?),
+        };
+        let (mut reached, rest) = match above.filter(|above| hidden.has_passed(above)) {
+            Some(above) => (above, last),
+            None => (self.open_piece(b".", ON_THE_WAY, Mode::empty(), also)?, path),
+        };
+        for name in rest.split(|&b| b == b'/').filter(|name| !name.is_empty()) {
+            reached = self.likewise(reached).open_piece(name, ON_THE_WAY, Mode::empty(), also)?;
+            if hidden.hides(&reached)? {
                 return Err(Errno::NOENT);
             }
-            reached = Some(from.likewise(directory));
         }
-        let opened = reached.as_ref().unwrap_or(self).open_piece(last, flags, mode, also)?;
-        if hidden.hides(&opened)? { Err(Errno::NOENT) } else { Ok(opened) }
+        hidden.passed(&reached);
+        Ok(reached)
     }
 
     fn open_piece(

@@ -41,6 +41,9 @@ const MAX_DEPTH: usize = 4;
 const SKEW: Duration = Duration::from_secs(2);
 const LOOKED: Duration = Duration::from_secs(10);
 
+/// Most directories that are remembered to lie in nothing hidden.
+const MAX_PASSED: usize = 16 << 10;
+
 /// Device and inode.
 type Number = (u64, u64);
 
@@ -54,6 +57,8 @@ pub struct Hidden {
     /// Directories in hidden ones that are served all the same.
     served: Vec<Number>,
     inside: Mutex<Inside>,
+    /// Directories that were reached by way of nothing hidden, by hashes of their paths and numbers.
+    passed: Mutex<HashSet<[u8; 16]>>,
 }
 
 /// The files in the hidden directories.
@@ -103,6 +108,20 @@ impl Hidden {
         hidden.served =
             served.iter().map(|dir| fstat(dir).map(|stat| number(&stat))).collect::<Result<_, _>>()?;
         Ok(hidden)
+    }
+
+    /// Whether the directory was reached by way of nothing hidden before, and has had its path since.
+    pub(super) fn has_passed(&self, dir: &impl AsFd) -> bool {
+        passing(dir).is_some_and(|passing| self.passed.lock().expect("not poisoned").contains(&passing))
+    }
+
+    /// The directory was reached by way of nothing hidden.
+    pub(super) fn passed(&self, dir: &impl AsFd) {
+        let mut passed = self.passed.lock().expect("not poisoned");
+        if passed.len() >= MAX_PASSED {
+            passed.clear();
+        }
+        passed.extend(passing(dir));
     }
 
     /// Whether what is open as `opened` is hidden itself.
@@ -204,6 +223,14 @@ impl Hidden {
         }
         files
     }
+}
+
+/// What a directory is remembered by: it is another one, or has moved, if that is another.
+fn passing(dir: &impl AsFd) -> Option<[u8; 16]> {
+    let (path, (device, inode)) = (path_of(dir).ok()?, number(&fstat(dir).ok()?));
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&device.to_le_bytes()).update(&inode.to_le_bytes()).update(&path);
+    hasher.finalize().as_bytes().first_chunk().copied()
 }
 
 fn number(stat: &Stat) -> Number {
