@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::sys::durable::settle_name;
 
 use crate::exit::usage;
 
@@ -32,7 +33,8 @@ impl WholeFile {
         let write = |this: &mut Self| {
             this.file.write_all(content.as_ref())?;
             this.file.sync_all()?;
-            fs::rename(&this.temporary, &this.path)
+            fs::rename(&this.temporary, &this.path)?;
+            settle_name(&this.path)
         };
         write(&mut self).map_err(|error| {
             let kind = match error.kind() {

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::sys::durable::settle_name;
 use tidegate_transfer::text::show;
 use url::Url;
 
@@ -218,7 +219,8 @@ fn replace(
         let mut out = BufWriter::new(file);
         content(&mut out)?;
         out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        fs::rename(&temporary, directory.join(name))
+        fs::rename(&temporary, directory.join(name))?;
+        settle_name(&directory.join(name))
     };
     write().map_err(|error| {
         let _ = fs::remove_file(&temporary);

@@ -234,6 +234,11 @@ pub trait Sink: Send + Sync {
         NotKept::default()
     }
 
+    /// Makes the names of unfinished files durable, and of what was recorded of them.
+    fn settle_work(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Removes what only an unfinished transfer needs.
     fn clean_up(&self);
 

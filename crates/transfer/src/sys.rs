@@ -7,6 +7,7 @@
 
 pub mod clock;
 pub mod confined;
+pub mod durable;
 pub mod fs;
 pub mod hidden;
 pub(crate) mod host;

@@ -280,6 +280,29 @@ fn what_is_mounted_in_a_mirror_stays() {
 }
 
 #[test]
+fn what_is_mounted_where_unfinished_files_lie_is_none_of_them() {
+    let f = world();
+    let outside = f.dir("outside");
+    let name = "0123456789abcdef0123456789abcdef";
+    write(&outside.join(name).join("old"), 10, 1);
+    let long_ago = std::time::SystemTime::UNIX_EPOCH;
+    for path in [outside.join(name).join("old"), outside.join(name)] {
+        fs::File::open(path).and_then(|file| file.set_modified(long_ago)).expect("set");
+    }
+    let place = f.root.join("t/.tidegate");
+    let Some(mounted) = Mounted::bind(&outside, &place) else {
+        return skip("what_is_mounted_where_unfinished_files_lie", "nothing can be mounted here");
+    };
+    let (_, to) = f.destinations("t/");
+    let error = is_error(f.mirror(&f.sources(&["d/"]).0, &to, None));
+    assert!(error.message.contains(".tidegate: something is mounted there"), "{error}");
+    drop(mounted);
+    let _one = Mounted::bind(&outside.join(name), &place.join(name)).expect("mounted as well");
+    assert_eq!(f.mirror(&f.sources(&["d/"]).0, &to, None), Ok(Vec::new()));
+    assert!(outside.join(name).join("old").exists());
+}
+
+#[test]
 fn one_file_system_ends_at_a_bind_mount_too() {
     let f = world();
     write(&f.root.join("s/file"), 10, 1);

@@ -26,7 +26,7 @@ use crate::terminal;
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct CleanArgs {
-    /// Directories to look through, with all beneath them; links are not followed
+    /// Directories to look through, with all beneath them and what is mounted there; links are not followed
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
     /// Remove what was not continued for so long, such as 7d or 12h; 0s for all that does not run

@@ -64,7 +64,9 @@ impl Spill {
                 Err(error) => drop(deleted.error.get_or_insert(error)),
             }
         });
-        deleted.error = deleted.error.take().or_else(|| read.err()).or_else(|| stopped_at(most, beyond));
+        let kept = backup.map_or(Ok(()), Backup::settle);
+        let error = deleted.error.take().or_else(|| read.err()).or_else(|| kept.err());
+        deleted.error = error.or_else(|| stopped_at(most, beyond));
         let _ = work.remove(FILE.as_bytes());
         deleted
     }

@@ -93,9 +93,10 @@ impl Abandoned {
 pub fn in_directory(base: &Root, path: &[u8], found: &mut dyn FnMut(Abandoned)) -> Result<()> {
     let path = if path.is_empty() { WORK_DIR.to_vec() } else { [path, b"/", WORK_DIR].concat() };
     let failed = |error| Error::io("list", &path, error);
-    let all = match base.dir(WORK_DIR) {
+    let all = match base.dir_within(WORK_DIR) {
         Ok(all) => all,
-        Err(Errno::NOENT) => return Ok(()),
+        // What is mounted there is no work of ours.
+        Err(Errno::NOENT | Errno::XDEV) => return Ok(()),
         Err(error) => return Err(failed(error)),
     };
     for entry in Dir::read_from(&all).map_err(failed)? {
@@ -103,7 +104,7 @@ pub fn in_directory(base: &Root, path: &[u8], found: &mut dyn FnMut(Abandoned)) 
         let name = entry.file_name().to_bytes();
         let Some(id) = is_id(name).then(|| String::from_utf8_lossy(name).into_owned()) else { continue };
         // What cannot be opened is no work directory, or not ours.
-        let (Ok(dir), Ok(all)) = (all.dir(name), all.dir(b"")) else { continue };
+        let (Ok(dir), Ok(all)) = (all.dir_within(name), all.dir(b"")) else { continue };
         let size = size(&dir);
         let idle = idle(&dir);
         let base = base.dir(b"").ok();

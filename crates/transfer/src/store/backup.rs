@@ -1,5 +1,7 @@
 //! Where files are kept, with their paths, that would be deleted or replaced. They are renamed or linked, never copied.
 
+use std::collections::HashMap;
+
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -8,7 +10,9 @@ use crate::path::{RelPath, split};
 use crate::selection::Deletion;
 use crate::store::apart::Apart;
 use crate::sys::confined::Root;
+use crate::sys::durable::{Settled, sync_directory};
 use crate::sys::fs::{FileType, fstat};
+use crate::sys::sync::Mutex;
 use crate::text::show;
 
 /// A directory that is made once something is moved there.
@@ -17,7 +21,18 @@ pub struct Backup {
     root: Root,
     path: Vec<u8>,
     typed: Vec<u8>,
+    written: Mutex<Written>,
 }
+
+/// Directories here that got names which are not durable.
+#[derive(Debug, Default)]
+struct Written {
+    directories: HashMap<Vec<u8>, Root>,
+    settled: Settled,
+}
+
+/// Most of them at a time.
+const MAX_WRITTEN: usize = 64;
 
 impl Backup {
     /// What `typed` means beneath `root` for the destination `base`, which is called `destination` there. Nothing is made.
@@ -47,7 +62,8 @@ impl Backup {
             return Err(elsewhere(typed));
         }
         apart.backup(typed, (&there, existing.len() == path.len()), (base, inside))?;
-        Ok(Self { root: root.dir(b"").map_err(failed)?, path, typed: typed.to_vec() })
+        let written = Mutex::default();
+        Ok(Self { root: root.dir(b"").map_err(failed)?, path, typed: typed.to_vec(), written })
     }
 
     /// Its path beneath the root.
@@ -94,7 +110,23 @@ impl Backup {
     fn beside(&self, path: &[u8]) -> Result<Root> {
         let parent = split(path).0;
         let kept = if parent.is_empty() { self.path.clone() } else { [&self.path[..], parent].join(&b'/') };
-        self.root.make_dir(&kept).map_err(|error| self.failed(path, error))
+        let make = || {
+            let made = self.root.make_dir(&kept)?;
+            let mut written = self.written.lock().expect("not poisoned");
+            if written.directories.len() >= MAX_WRITTEN && !written.directories.contains_key(&kept) {
+                written.settle(&self.root)?;
+            }
+            let again = made.dir(b"")?;
+            written.directories.insert(kept, again);
+            Ok(made)
+        };
+        make().map_err(|error| self.failed(path, error))
+    }
+
+    /// Makes what was taken in so far durable.
+    pub fn settle(&self) -> Result<()> {
+        let settled = self.written.lock().expect("not poisoned").settle(&self.root);
+        settled.map_err(|error| Error::io("make durable", &self.typed, error))
     }
 
     fn failed(&self, path: &[u8], error: Errno) -> Error {
@@ -102,6 +134,16 @@ impl Backup {
             Errno::XDEV => elsewhere(&self.typed),
             error => Error::io("keep in the backup directory", path, error),
         }
+    }
+}
+
+impl Written {
+    fn settle(&mut self, root: &Root) -> Result<(), Errno> {
+        for (path, directory) in std::mem::take(&mut self.directories) {
+            sync_directory(&directory)?;
+            self.settled.settle(root, &path)?;
+        }
+        Ok(())
     }
 }
 

@@ -12,7 +12,8 @@ use crate::store::browse::{parent_of, shown};
 use crate::store::file_sink::FileSink;
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::Root;
-use crate::sys::fs::{Mode, Stat, fsync};
+use crate::sys::durable::{Settled, settle_above, sync_directory};
+use crate::sys::fs::{Mode, Stat};
 use crate::sys::{clock, random};
 use crate::terms::Purpose;
 
@@ -97,12 +98,10 @@ impl Child {
         self.settle()
     }
 
-    /// Makes the names in its directory durable, as far as the file system can.
+    /// Makes the names in its directory durable, and those of the directories on the way there.
     pub fn settle(&self) -> Result<(), Errno> {
-        match fsync(&self.directory) {
-            Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
-            Err(error) => Err(error),
-        }
+        sync_directory(&self.directory)?;
+        settle_above(&self.directory)
     }
 }
 
@@ -127,7 +126,9 @@ pub fn make_directory(scope: &Scope<'_>, path: &[u8], parents: bool) -> Result<(
     let failed = |error| Error::io("make the directory", path, error);
     if parents {
         let Reached { base, rest, .. } = scope.reach(path)?;
-        return base.make_dir(&rest).map(drop).map_err(failed);
+        let settle = |_| Settled::default().settle(&base, &rest);
+        return base.make_dir(&rest).and_then(settle).map_err(failed);
     }
-    Child::find(scope, path)?.make_directory().map_err(failed)
+    let child = Child::find(scope, path)?;
+    child.make_directory().and_then(|()| child.settle()).map_err(failed)
 }

@@ -14,7 +14,7 @@ use crate::counters::NotKept;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash, block_digest};
 use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
-use crate::path::{RelPath, split};
+use crate::path::{RelPath, WORK_DIR, split};
 use crate::quota::Quota;
 use crate::spec::{RunId, TransferId};
 use crate::store::abandoned;
@@ -28,6 +28,7 @@ use crate::store::split_part::SplitPart;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
+use crate::sys::durable::{Settled, settle_above, sync_directory};
 use crate::sys::fs::{self, FileType, Mode, OFlags, Stat, fchmod, fstat, ioctl_getflags};
 use crate::sys::host;
 use crate::sys::identity::fingerprint;
@@ -35,12 +36,12 @@ use crate::sys::sync::{Mutex, OnceLock};
 use crate::terms::{Purpose, Verify};
 use crate::text::show;
 
+mod refused;
+
+use refused::{IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, unreached, unusable};
+
 /// Directories kept open so that small files need no path resolution each.
 const OPEN_DIRECTORIES: usize = 64;
-
-/// How a directory of the destination is refused that is a source, or lies in one: what lies beneath another never
-/// leads to another file system, as far as the kernel says.
-const IN_SOURCE: Errno = Errno::XDEV;
 
 /// The kernel's FS_CASEFOLD_FL.
 const CASEFOLD: u32 = 0x4000_0000;
@@ -63,6 +64,8 @@ pub struct FileSink {
     made: bool,
     mode: OnceLock<Mode>,
     folding: Mutex<FoldingByPlace>,
+    settled: Mutex<Settled>,
+    work_settled: OnceLock<Result<(), Errno>>,
 }
 
 /// What is known of how names are told apart.
@@ -139,8 +142,10 @@ impl FileSink {
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
         let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
         let checked = if trimmed.is_empty() { None } else { Some(RelPath::new(trimmed)?) };
-        if purpose != Purpose::Compare {
-            apart.destination(root, trimmed, single && trimmed == path)?;
+        match purpose {
+            // Nothing is changed by it.
+            Purpose::Compare => apart = Apart::default(),
+            _ => apart.destination(root, trimmed, single && trimmed == path)?,
         }
         let open = |path: &[u8]| match purpose {
             Purpose::Copy => root.make_dir(path).map(Some),
@@ -193,6 +198,8 @@ impl FileSink {
             mode: OnceLock::new(),
             folding: Mutex::default(),
             apart: Arc::new(apart),
+            settled: Mutex::default(),
+            work_settled: OnceLock::new(),
         })
     }
 
@@ -371,6 +378,13 @@ impl FileSink {
         };
         open.last = Some((path.to_vec(), Arc::clone(&directory)));
         Ok(directory)
+    }
+
+    /// Makes the names of the directory `path` and of those on the way there durable.
+    fn settle_way(&self, path: &[u8]) -> Result<()> {
+        let mut settled = self.settled.lock().expect("not poisoned");
+        let settled = self.base().and_then(|base| settled.settle(base, path));
+        settled.map_err(|error| Error::io("make durable", path, error))
     }
 
     /// Whether what bears a name is a file that was named as a source.
@@ -560,15 +574,14 @@ impl Sink for FileSink {
     fn sync_names(&self) -> Vec<(Vec<u8>, Error)> {
         // Looked up anew from now on: others may move directories at any time.
         let directories = std::mem::take(&mut *self.directories.lock().expect("not poisoned")).renamed_into;
+        // What was replaced is safe before what replaces it.
+        let kept = self.backup.get().map_or(Ok(()), |backup| backup.settle());
         let mut failed = Vec::new();
         for (path, directory) in directories {
-            match fs::fsync(&*directory) {
-                // Some file systems cannot sync a directory; then nobody can do better.
-                Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => {}
-                Err(error) => {
-                    failed.push((path.clone(), Error::io("make durable", &path, error)));
-                    continue;
-                }
+            let synced = sync_directory(&*directory).map_err(|error| Error::io("make durable", &path, error));
+            if let Err(error) = kept.clone().and(synced) {
+                failed.push((path, error));
+                continue;
             }
             if !self.base().and_then(|base| base.dir(&path)).is_ok_and(|there| same(&there, &directory)) {
                 let why = format!(
@@ -576,6 +589,8 @@ impl Sink for FileSink {
                     show(&path)
                 );
                 failed.push((path, Error::new(ErrorKind::Changed, why)));
+            } else if let Err(error) = self.settle_way(&path) {
+                failed.push((path, error));
             }
         }
         failed
@@ -596,8 +611,17 @@ impl Sink for FileSink {
         let there = self.base().and_then(|base| base.open_beneath(place.as_bytes(), flags, Mode::empty()));
         fs::fsync(&there.map_err(failed)?).map_err(failed)?;
         // Its name may be as young as it is.
-        let directory = self.directory(place.split().0);
-        fs::fsync(&*directory.map_err(|error| unreached("make durable", place, error))?).map_err(failed)
+        let parent = place.split().0;
+        let directory = self.directory(parent).map_err(|error| unreached("make durable", place, error))?;
+        sync_directory(&*directory).map_err(failed)?;
+        self.settle_way(parent)
+    }
+
+    fn settle_work(&self) -> Result<()> {
+        let Some(work) = self.work.as_ref().map(WorkDir::dir) else { return Ok(()) };
+        let failed = |error| Error::io("make durable", WORK_DIR, error);
+        sync_directory(work).map_err(failed)?;
+        self.work_settled.get_or_init(|| settle_above(work)).map_err(failed)
     }
 
     fn not_kept(&self) -> NotKept {
@@ -654,53 +678,10 @@ fn is_special(stat: &Stat) -> bool {
     !kind.is_file() && !kind.is_dir() && !kind.is_symlink()
 }
 
-fn special(path: &[u8]) -> Error {
-    let why =
-        format!("will not replace {}: it is a device, a pipe or a socket; name another place", show(path));
-    Error::new(ErrorKind::Denied, why)
-}
-
-/// Nothing can be put into `path`. What is missing is made, so that something is not there says that nothing can be.
-fn unusable(path: &[u8], error: Error) -> Error {
-    let kind = if error.kind == ErrorKind::NotFound { ErrorKind::Denied } else { error.kind };
-    Error { kind, ..error }.within(format_args!("cannot use the destination {}", show(path)))
-}
-
 /// Whether both are one directory.
 fn same(a: &Root, b: &Root) -> bool {
     let id = |dir: &Root| fstat(dir).map(|stat| (stat.st_dev, stat.st_ino));
     id(a).is_ok_and(|id_of_a| id(b) == Ok(id_of_a))
-}
-
-fn taken(error: Errno, place: &RelPath, otherwise: impl Fn(Errno) -> Error) -> Error {
-    match error {
-        Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST => is_a_directory(place),
-        error => otherwise(error),
-    }
-}
-
-/// `place` is in a directory that cannot be entered.
-fn unreached(what: &str, place: &RelPath, error: Errno) -> Error {
-    if error == IN_SOURCE { in_source(place) } else { Error::io(what, place.as_bytes(), error) }
-}
-
-fn in_source(place: &RelPath) -> Error {
-    let why =
-        format!("{place} would be put into the source itself, or in its place: name another destination");
-    Error::new(ErrorKind::Denied, why)
-}
-
-fn is_a_directory(place: &RelPath) -> Error {
-    let place = show(place.as_bytes()).into_owned();
-    Error::new(ErrorKind::Denied, format!("cannot create {place}: a directory of that name is there"))
-}
-
-fn not_a_directory(place: &RelPath) -> Error {
-    let place = show(place.as_bytes()).into_owned();
-    Error::new(
-        ErrorKind::Denied,
-        format!("cannot create the directory {place}: a file or link of that name is there"),
-    )
 }
 
 #[cfg(test)]
@@ -732,6 +713,79 @@ mod tests {
         assert_eq!(buffer, [1; 100]);
         file.read_at(BLOCK, &mut buffer).expect("read");
         assert_eq!(buffer, [0; 100]);
+    }
+
+    fn named(path: &str) -> Entry {
+        Entry { path: RelPath::new(path).expect("a path"), ..entry(1) }
+    }
+
+    fn put(sink: &FileSink, path: &str) -> Vec<(Vec<u8>, Error)> {
+        let entry = named(path);
+        let parent = Entry { kind: Kind::Directory, ..named(path.rsplit_once('/').expect("a parent").0) };
+        sink.prepare(&parent, false).expect("made");
+        let file = sink.open(&entry, false).expect("opened");
+        file.write_at(0, &[1]).expect("written");
+        file.seal(&entry).and_then(|()| file.sync()).expect("synced");
+        sink.publish(&entry).expect("named");
+        sink.sync_names()
+    }
+
+    /// What is not durable, but for unfinished files.
+    fn unsynced(disk: &faulty::Disk) -> Vec<String> {
+        let names = disk.unsynced_names().into_iter();
+        names.filter(|name| name != ".tidegate" && !is_part_name(name.as_bytes())).collect()
+    }
+
+    #[test]
+    fn every_directory_on_the_way_is_durable_before_a_file_is() {
+        let (_directory, root) = scratch();
+        let disk = faulty::disk();
+        let to = (&root, &b"new/parents/of/it/"[..]);
+        let sink = FileSink::new(to, false, &[1; 16], Purpose::Copy, Apart::default()).expect("a sink");
+        assert!(unsynced(&disk).len() >= 4);
+        assert_eq!(put(&sink, "a/b/c/file"), []);
+        assert_eq!(unsynced(&disk), [""; 0]);
+        assert_eq!(put(&sink, "a/b/d/file"), []);
+        assert_eq!(unsynced(&disk), [""; 0]);
+        // Where one of them cannot be made so, the file is not either; nor is another run's that finds it there.
+        disk.set_faults(|call, name| call == faulty::Call::Sync && name == "b");
+        let failed = put(&sink, "a/b/e/f/file");
+        assert!(failed.len() == 1 && failed[0].0 == b"a/b/e/f", "{failed:?}");
+        disk.heal();
+        let later = FileSink::new(to, false, &[2; 16], Purpose::Copy, Apart::default()).expect("a sink");
+        assert_eq!(put(&later, "a/b/e/f/file"), []);
+        assert_eq!(unsynced(&disk), [""; 0]);
+        assert_eq!(sink.settle_work(), Ok(()));
+        assert_eq!(later.settle_work(), Ok(()));
+        assert_eq!(disk.unsynced_names(), [""; 0]);
+    }
+
+    #[test]
+    fn what_is_replaced_is_kept_for_good_before_what_replaces_it_is_there() {
+        let (directory, root) = scratch();
+        std::fs::create_dir_all(directory.path().join("to/a")).expect("made");
+        std::fs::write(directory.path().join("to/a/file"), "old").expect("written");
+        let to = (&root, &b"to/"[..]);
+        let sink = FileSink::new(to, false, &[1; 16], Purpose::Copy, Apart::default()).expect("a sink");
+        let mirrored = (sink.base().expect("there"), &**sink.apart());
+        let backup = Backup::open(&root, b"../old/1", mirrored, (b"to", None)).expect("a directory");
+        sink.keep_replaced(Arc::new(backup));
+        let disk = faulty::disk();
+        let synced = Arc::new(Mutex::new(Vec::new()));
+        disk.set_faults({
+            let synced = Arc::clone(&synced);
+            move |call, name| {
+                let is_sync = call == faulty::Call::Sync;
+                synced.lock().expect("not poisoned").extend(is_sync.then(|| name.to_owned()));
+                false
+            }
+        });
+        assert_eq!(put(&sink, "a/file"), []);
+        assert_eq!(std::fs::read(directory.path().join("old/1/a/file")).expect("kept"), b"old");
+        assert_eq!(unsynced(&disk), [""; 0]);
+        let synced = synced.lock().expect("not poisoned").clone();
+        let kept = synced.iter().position(|name| name == "old");
+        assert!(kept.is_some() && kept < synced.iter().position(|name| name == "to"), "{synced:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::path::{RelPath, WORK_DIR};
+use crate::path::RelPath;
 use crate::quota::{Held, Quota};
 use crate::record_log::{RecordLog, Replay};
 use crate::spec::TransferId;
@@ -20,6 +20,7 @@ use crate::store::appearance::Appearance;
 use crate::store::part_file::PartFile;
 use crate::store::work_dir::{JOURNAL, WorkDir};
 use crate::sys::confined::Root;
+use crate::sys::durable::{settle_above, sync_directory};
 use crate::sys::sync::Mutex;
 use crate::sys::{fs, random};
 
@@ -129,14 +130,9 @@ impl SplitPart {
         log.records.append(&records)?;
         log.records.sync()?;
         if !log.named {
-            let all = self.base.dir(WORK_DIR);
-            for directory in [self.work.dir().dir(b""), all] {
-                match directory.and_then(|directory| fs::fsync(&directory)) {
-                    // Some file systems cannot sync a directory; then nobody can do better.
-                    Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => {}
-                    Err(error) => return Err(Error::io("make durable", self.place.as_bytes(), error)),
-                }
-            }
+            let work = self.work.dir();
+            let named = sync_directory(work).and_then(|()| settle_above(work));
+            named.map_err(|error| Error::io("make durable", self.place.as_bytes(), error))?;
             log.named = true;
         }
         Ok(())

@@ -54,7 +54,7 @@ impl WorkDir {
     pub fn open(base: &Root, id: &TransferId) -> Result<Option<Self>> {
         let name = data_encoding::HEXLOWER.encode(id);
         let path = path_of(&name);
-        match base.dir(&path) {
+        match base.dir_within(&path) {
             Ok(dir) => Self::of(dir.hiding_nothing(), name, false).map(Some),
             Err(Errno::NOENT) => Ok(None),
             Err(error) => Err(cannot_make(base, &path, error)),
@@ -92,18 +92,19 @@ impl WorkDir {
         match base.make(WORK_DIR, Mode::from_raw_mode(0o1777)) {
             Ok(()) | Err(Errno::EXIST) => {}
             // Also where nothing may be made but all is there.
-            Err(error) if base.dir(WORK_DIR).is_err() => return Err(of_all(error)),
+            Err(error) if base.dir_within(WORK_DIR).is_err() => return Err(of_all(error)),
             Err(_) => {}
         }
-        let all = base.dir(WORK_DIR).map_err(of_all)?.hiding_nothing();
+        // Files get their names by renaming, which does not leave a mount; and what is mounted is none of ours to remove.
+        let all = base.dir_within(WORK_DIR).map_err(of_all)?.hiding_nothing();
         let of_this = |error| (path_of(name), error);
         let is_new = match all.make(name.as_bytes(), Mode::RWXU) {
             Ok(()) => true,
             Err(Errno::EXIST) => false,
-            Err(error) if all.dir(name.as_bytes()).is_err() => return Err(of_this(error)),
+            Err(error) if all.dir_within(name.as_bytes()).is_err() => return Err(of_this(error)),
             Err(_) => false,
         };
-        Ok((all.dir(name.as_bytes()).map_err(of_this)?, is_new))
+        Ok((all.dir_within(name.as_bytes()).map_err(of_this)?, is_new))
     }
 
     /// The directory itself, for the journal.
@@ -238,6 +239,7 @@ fn cannot_make(base: &Root, path: &[u8], error: Errno) -> Error {
     match error {
         Errno::LOOP => refused(path, "it is a symbolic link"),
         Errno::NOTDIR => refused(path, "it is no directory"),
+        Errno::XDEV => refused(path, "something is mounted there"),
         Errno::ACCESS | Errno::PERM => match base.stat(WORK_DIR) {
             Ok(stat) if stat.st_uid != host::user() => {
                 let why = format!(

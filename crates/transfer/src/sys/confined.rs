@@ -11,14 +11,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Timestamps, accessat, linkat, mkdirat,
-    open, openat2, readlinkat, statat, symlinkat, unlinkat, utimensat,
+    Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Timestamps, accessat, open, openat2,
+    readlinkat, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
-use super::fs::renameat;
+use super::fs::{fstat, linkat, mkdirat, renameat};
 use super::hidden::Hidden;
 pub use super::identity::path_of;
+use super::whereabouts::containing;
 use crate::path::{MAX_PIECE, is_reserved, split};
 
 /// How directories on the way are opened.
@@ -88,6 +89,19 @@ impl Root {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let dir = self.open_in_pieces(path, flags, Mode::empty(), ResolveFlags::NO_XDEV);
         dir.map(|dir| self.likewise(dir))
+    }
+
+    /// What contains this one in its mount, without being opened for reading; `None` at the top of that. Nothing is hidden
+    /// there.
+    pub fn above(&self) -> Result<Option<Self>, Errno> {
+        let above = match containing(&self.dir) {
+            Err(Errno::XDEV) => return Ok(None),
+            above => above?,
+        };
+        let (stat, here) = (fstat(&above)?, fstat(&self.dir)?);
+        // The top of all is its own parent.
+        let is_same = (stat.st_dev, stat.st_ino) == (here.st_dev, here.st_ino);
+        Ok((!is_same).then_some(Self { dir: above, hidden: None }))
     }
 
     /// As [`dir`](Self::dir), making the missing ones with mode 0777 less the umask.

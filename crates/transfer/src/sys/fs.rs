@@ -107,7 +107,34 @@ pub(super) fn renameat(
 ) -> Result<(), Errno> {
     #[cfg(test)]
     faulty::before_rename(new_name.as_str().unwrap_or_default())?;
+    #[cfg(test)]
+    faulty::named(new_dir.as_fd(), new_name.as_str().unwrap_or_default());
     rustix::fs::renameat(old_dir, old_name, new_dir, new_name)
+}
+
+/// Makes the directory `name` in `dir`.
+#[inline]
+pub(super) fn mkdirat(dir: impl AsFd, name: impl Arg, mode: Mode) -> Result<(), Errno> {
+    #[cfg(test)]
+    let told = name.as_str().unwrap_or_default().to_owned();
+    rustix::fs::mkdirat(&dir, name, mode)?;
+    #[cfg(test)]
+    faulty::named(dir.as_fd(), &told);
+    Ok(())
+}
+
+/// Gives `new_name` in `new_dir`, too, to what is called `old_name` in `old_dir`.
+#[inline]
+pub(super) fn linkat(
+    old_dir: impl AsFd,
+    old_name: impl Arg,
+    new_dir: impl AsFd,
+    new_name: impl Arg,
+    flags: rustix::fs::AtFlags,
+) -> Result<(), Errno> {
+    #[cfg(test)]
+    faulty::named(new_dir.as_fd(), new_name.as_str().unwrap_or_default());
+    rustix::fs::linkat(old_dir, old_name, new_dir, new_name, flags)
 }
 
 /// The text in the file that the local user calls `path`.

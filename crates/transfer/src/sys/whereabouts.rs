@@ -99,7 +99,7 @@ impl Mounts {
                 level.here.push(paths.remove(0));
             }
             first = false;
-            let leaves = match above(&dir) {
+            let leaves = match containing(&dir) {
                 // The top of all is its own parent.
                 Ok(up) if fstat(&up).is_ok_and(|up| identity(&up) == identity(&stat)) => None,
                 // A file system may have parts with numbers of their own.
@@ -199,7 +199,7 @@ impl Mount {
 const PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// What contains `dir` in its mount.
-fn above(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
+pub(super) fn containing(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
     loop {
         match openat2(dir, "..", PATH, Mode::empty(), ResolveFlags::NO_XDEV) {
             Err(Errno::AGAIN | Errno::INTR) => {}

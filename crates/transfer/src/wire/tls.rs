@@ -265,6 +265,7 @@ fn load_pair(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, P
 /// Writes a file that only its owner may read, whole or not at all.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
     sys::fs::write_private(path, content)
+        .and_then(|()| sys::durable::settle_name(path))
         .map_err(|error| file_error("cannot write", path, &error).because(error))
 }
 

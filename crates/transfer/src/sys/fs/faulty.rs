@@ -1,8 +1,9 @@
 //! A disk that fills up, whose calls fail, and that loses at a crash what was not synced, for tests of one thread: what
-//! others write does not count. Names are kept, as by a file system that journals them.
+//! others write does not count. Names are kept, as by a file system that journals them; which of them a sync has made
+//! durable is known.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{Mode, OFlags, fstat};
@@ -38,6 +39,8 @@ struct State {
     faults: Option<Faults>,
     /// By inode: the file, and what of it is durable.
     unsynced: BTreeMap<u64, (OwnedFd, Vec<u8>)>,
+    /// By inode of a directory: names that it was given since it was synced.
+    names: BTreeMap<u64, BTreeSet<String>>,
 }
 
 /// The disk beneath what this thread writes, until dropped.
@@ -72,6 +75,11 @@ impl Disk {
     /// What cannot be synced is lost, and the next sync of the file knows nothing of it: so Linux does.
     pub fn set_faults(&self, fails: impl FnMut(Call, &str) -> bool + 'static) {
         with(|state| state.faults = Some(Box::new(fails)));
+    }
+
+    /// Names that were given, and that no sync of their directory has made durable.
+    pub fn unsynced_names(&self) -> Vec<String> {
+        with(|state| state.names.values().flatten().cloned().collect()).unwrap_or_default()
     }
 
     /// Lets no call fail from now on.
@@ -168,6 +176,7 @@ pub(super) fn before_change(file: BorrowedFd<'_>) {
 pub(super) fn synced(file: BorrowedFd<'_>) -> Result<bool, Errno> {
     let fails = fails(Call::Sync, || name(file));
     let unsynced = with(|state| state.unsynced.remove(&inode(file))).flatten();
+    with(|state| state.names.remove(&inode(file)).filter(|_| !fails));
     if fails {
         // Its length is known already, and where its bytes are lost there is nothing.
         if let Some((file, mut durable)) = unsynced {
@@ -177,6 +186,11 @@ pub(super) fn synced(file: BorrowedFd<'_>) -> Result<bool, Errno> {
         return Err(Errno::IO);
     }
     Ok(unsynced.is_some())
+}
+
+/// The directory `directory` has something called `name`.
+pub(super) fn named(directory: BorrowedFd<'_>, name: &str) {
+    with(|state| state.names.entry(inode(directory)).or_default().insert(name.to_owned()));
 }
 
 /// Fails if nothing can be called `name`.

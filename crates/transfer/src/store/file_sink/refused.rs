@@ -1,0 +1,59 @@
+//! Why something cannot get its name at a destination.
+
+use rustix::io::Errno;
+
+use crate::error::{Error, ErrorKind};
+use crate::path::RelPath;
+use crate::text::show;
+
+/// How a directory of the destination is refused that is a source, or lies in one: what lies beneath another never
+/// leads to another file system, as far as the kernel says.
+pub(super) const IN_SOURCE: Errno = Errno::XDEV;
+
+/// Why nothing is put in the place of `path`.
+pub(super) fn special(path: &[u8]) -> Error {
+    let why =
+        format!("will not replace {}: it is a device, a pipe or a socket; name another place", show(path));
+    Error::new(ErrorKind::Denied, why)
+}
+
+/// Nothing can be put into `path`. What is missing is made, so that something is not there says that nothing can be.
+pub(super) fn unusable(path: &[u8], error: Error) -> Error {
+    let kind = if error.kind == ErrorKind::NotFound { ErrorKind::Denied } else { error.kind };
+    Error { kind, ..error }.within(format_args!("cannot use the destination {}", show(path)))
+}
+
+/// What bears the name of `place` cannot be replaced.
+pub(super) fn taken(error: Errno, place: &RelPath, otherwise: impl Fn(Errno) -> Error) -> Error {
+    match error {
+        Errno::ISDIR | Errno::NOTEMPTY | Errno::EXIST => is_a_directory(place),
+        error => otherwise(error),
+    }
+}
+
+/// `place` is in a directory that cannot be entered.
+pub(super) fn unreached(what: &str, place: &RelPath, error: Errno) -> Error {
+    if error == IN_SOURCE { in_source(place) } else { Error::io(what, place.as_bytes(), error) }
+}
+
+/// Nothing is written to a source.
+pub(super) fn in_source(place: &RelPath) -> Error {
+    let why =
+        format!("{place} would be put into the source itself, or in its place: name another destination");
+    Error::new(ErrorKind::Denied, why)
+}
+
+/// A file cannot take a directory's place.
+pub(super) fn is_a_directory(place: &RelPath) -> Error {
+    let place = show(place.as_bytes()).into_owned();
+    Error::new(ErrorKind::Denied, format!("cannot create {place}: a directory of that name is there"))
+}
+
+/// Nor a directory that of anything else.
+pub(super) fn not_a_directory(place: &RelPath) -> Error {
+    let place = show(place.as_bytes()).into_owned();
+    Error::new(
+        ErrorKind::Denied,
+        format!("cannot create the directory {place}: a file or link of that name is there"),
+    )
+}
