@@ -3,6 +3,8 @@
 mod common;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -547,4 +549,89 @@ fn rclone_and_aria2_read_and_rclone_writes() {
     let ran = finish(aria2.arg(format!("--http-passwd={token}")).arg(format!("{url}/runs/big")));
     assert_eq!(ran.code, 0, "{ran:?}");
     assert_eq!(world.read("aria/big"), world.read("root/runs/big"));
+}
+
+/// An endpoint that HTTP reaches without TLS, in a process that may have so many files open; and where.
+fn plain(world: &World, files: u32) -> (Server, String) {
+    let own = world.command();
+    let mut command = Command::new("prlimit");
+    command.env_clear().arg(format!("--nofile={files}")).arg(own.get_program());
+    command.envs(own.get_envs().filter_map(|(name, value)| Some((name, value?)))).stdin(Stdio::null());
+    command.current_dir(world.path(""));
+    let server = world.endpoint_by(command, "root", "127.0.0.1:0", &["--http", "127.0.0.1:0"]);
+    let said = "advertised as http://";
+    eventually(|| server.log().contains(said));
+    let place = server.log().split_once(said).and_then(|(_, rest)| Some(rest.lines().next()?.to_owned()));
+    (server, place.expect("said"))
+}
+
+/// What comes back for a request, until the connection ends.
+fn answer(place: &str, request: &str) -> String {
+    let mut stream = TcpStream::connect(place).expect("connected");
+    stream.write_all(request.as_bytes()).expect("sent");
+    let mut answer = Vec::new();
+    // It may be reset where something of the request was not read.
+    let _ = stream.read_to_end(&mut answer);
+    String::from_utf8_lossy(&answer).into_owned()
+}
+
+#[test]
+fn idle_connections_keep_nobody_out_and_cost_no_push_a_file() {
+    let test = "idle_connections_keep_nobody_out_and_cost_no_push_a_file";
+    if !is_there("prlimit", test) {
+        return;
+    }
+    let world = World::new();
+    world.write("root/file", "content");
+    for number in 0..600 {
+        world.write(format!("many/{number}"), number.to_string());
+    }
+    let (server, place) = plain(&world, 128);
+    let state = world.text("root.state");
+    let token = world.ok(&["ticket", "--http", "--state", &state]).trim_end().to_owned();
+    let get = format!("GET /file HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {token}\r\n");
+    // One that has shown a token and waits for its next request stays, too.
+    let mut known = TcpStream::connect(&place).expect("connected");
+    let ask_again = |known: &mut TcpStream| {
+        known.write_all(format!("{get}\r\n").as_bytes()).expect("sent");
+        let mut answer = [0; 2000];
+        let mut length = 0;
+        while !String::from_utf8_lossy(&answer[..length]).ends_with("content") {
+            length += known.read(&mut answer[length..]).ok().filter(|read| *read > 0).expect("an answer");
+        }
+    };
+    ask_again(&mut known);
+    let idle: Vec<TcpStream> = (0..150).map(|_| TcpStream::connect(&place).expect("connected")).collect();
+    assert!(answer(&place, &format!("{get}connection: close\r\n\r\n")).ends_with("content"));
+    world.ok(&["copy", "many/", &server.at("in/")]);
+    assert_eq!(world.tree("root/in").len(), 600);
+    ask_again(&mut known);
+    drop(idle);
+}
+
+#[test]
+fn an_upload_that_stalls_ends_with_its_token() {
+    let test = "an_upload_that_stalls_ends_with_its_token";
+    if !is_there("prlimit", test) {
+        return;
+    }
+    let world = World::new();
+    world.write("root/file", "old");
+    let (_server, place) = plain(&world, 1024);
+    let state = world.text("root.state");
+    let token = world.ok(&["ticket", "--http", "--state", &state]).trim_end().to_owned();
+    let head = format!(
+        "PUT /file HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {token}\r\ncontent-length: 99\r\ncontent-md5: JfnnlDI7RTiF9RgfG2JNCw==\r\n\r\n"
+    );
+    let waiting = {
+        let place = place.clone();
+        std::thread::spawn(move || answer(&place, &(head + "123")))
+    };
+    let work = world.path("root/.tidegate");
+    eventually(|| work.exists());
+    world.ok(&["ticket", "--state", &state, "--revoke", &token]);
+    // It sends nothing more, and the connection ends all the same.
+    assert_eq!(waiting.join().expect("no panic"), "");
+    eventually(|| !work.exists());
+    assert_eq!(world.read("root/file"), b"old");
 }

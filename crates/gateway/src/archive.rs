@@ -12,8 +12,10 @@ use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::{inside, split};
 
-use crate::body::streamed;
-use crate::pages::Pages;
+use crate::body::{MAX_HELD, Pieces, TEXT, streamed};
+use crate::limit::Share;
+use crate::pages::{Extent, Pages, enter};
+use crate::refusal::Answer;
 use crate::tree::{self, Directory, File, FilePieces, Found};
 
 /// What kind of archive.
@@ -70,19 +72,21 @@ trait Writer: Send + 'static {
     fn note(&mut self, piece: &[u8]);
 
     /// What comes behind it.
-    fn end(&mut self, member: &Member) -> Vec<u8>;
+    fn end(&mut self, member: &Member) -> io::Result<Vec<u8>>;
 
-    /// What comes behind all.
-    fn finish(&mut self) -> Vec<u8>;
+    /// The next piece of what comes behind all; nothing once that is over.
+    fn finish(&mut self) -> io::Result<Option<Vec<u8>>>;
 }
 
 /// The archive of `directory`, which can be named only once it is there: a failure on the way cuts it off.
-pub fn body(access: &Access, directory: &Directory, format: Format) -> Body {
+pub fn body(access: &Access, share: &Share, directory: &Directory, format: Format) -> Answer<Body> {
+    let held = share.memory(MAX_HELD + Extent::All.memory() + zip::MAX_MEMORY)?;
     let walk = Walk::new(access.clone(), directory);
-    match format {
-        Format::Tar => written(walk, tar::Tar),
-        Format::Zip => written(walk, zip::Zip::default()),
-    }
+    let pieces = match format {
+        Format::Tar => written(walk, tar::Tar::default()),
+        Format::Zip => written(walk, zip::Zip::new(access.clone(), share.scratch()?)),
+    };
+    Ok(streamed(access, held, pieces))
 }
 
 /// What an archive of the directory at `path` is called.
@@ -94,38 +98,52 @@ pub fn name(path: &[u8], format: Format) -> Vec<u8> {
     [name, b".", format.extension().as_bytes()].concat()
 }
 
-fn written(walk: Walk, writer: impl Writer) -> Body {
-    let mut state = (walk, writer, None::<(Member, FilePieces)>, false);
-    streamed(Box::new(std::iter::from_fn(move || next(&mut state).transpose())))
+fn written(mut walk: Walk, mut writer: impl Writer) -> Pieces {
+    let (mut current, mut is_over) = (None, false);
+    Box::new(std::iter::from_fn(move || next(&mut walk, &mut writer, &mut current, &mut is_over).transpose()))
 }
 
 /// The next piece of an archive.
-fn next<W: Writer>(
-    (walk, writer, current, is_over): &mut (Walk, W, Option<(Member, FilePieces)>, bool),
+fn next(
+    walk: &mut Walk,
+    writer: &mut impl Writer,
+    current: &mut Option<(Member, FilePieces)>,
+    is_over: &mut bool,
 ) -> io::Result<Option<Bytes>> {
-    if let Some((_, pieces)) = current
-        && let Some(piece) = pieces.next()
-    {
-        let piece = piece?;
-        writer.note(&piece);
-        return Ok(Some(piece));
-    }
     // Small members come together, so that each is not a piece of its own.
-    let mut small = current.take().map_or_else(Vec::new, |(member, _)| writer.end(&member));
-    if let Some(member) = walk.next().map_err(io::Error::other)? {
+    let mut small = Vec::new();
+    while small.len() < TEXT {
+        if let Some((member, pieces)) = current {
+            match pieces.next().transpose()? {
+                Some(piece) => {
+                    writer.note(&piece);
+                    if small.is_empty() {
+                        return Ok(Some(piece));
+                    }
+                    small.extend_from_slice(&piece);
+                    continue;
+                }
+                None => small.extend(writer.end(member)?),
+            }
+            *current = None;
+        }
+        let member = if *is_over { None } else { walk.next().map_err(io::Error::other)? };
+        let Some(member) = member else {
+            *is_over = true;
+            match writer.finish()? {
+                Some(piece) => small.extend(piece),
+                None => break,
+            }
+            continue;
+        };
         small.extend(writer.begin(&member)?);
         let pieces = match &member.file {
             Some(file) => file.pieces(0..file.size),
             None => FilePieces::none(),
         };
         *current = Some((member, pieces));
-        return Ok(Some(small.into()));
     }
-    if !std::mem::replace(is_over, true) {
-        small.extend(writer.finish());
-        return Ok(Some(small.into()));
-    }
-    Ok(None)
+    Ok((!small.is_empty()).then(|| small.into()))
 }
 
 /// Everything beneath a directory, each directory before what is in it.
@@ -139,15 +157,16 @@ impl Walk {
     fn new(access: Access, directory: &Directory) -> Self {
         let path = directory.path().to_vec();
         let top = if path.is_empty() { 0 } else { path.len() + 1 };
-        Self { access, top, open: vec![Pages::new(path, Vec::new())] }
+        Self { access, top, open: vec![Pages::new(path, Vec::new(), Extent::All)] }
     }
 
     fn next(&mut self) -> Result<Option<Member>> {
         while let Some(pages) = self.open.last_mut() {
-            let Some(item) = pages.next(&self.access)? else {
+            let Some(key) = pages.next(&self.access)? else {
                 self.open.pop();
                 continue;
             };
+            let Some(item) = pages.at(&self.access, &key)? else { continue };
             if item.is_directory() && item.by_link {
                 continue;
             }
@@ -155,7 +174,8 @@ impl Walk {
             let name = path[self.top..].to_vec();
             let modified = item.version.modified;
             if item.is_directory() {
-                self.open.push(Pages::new(path, Vec::new()));
+                enter(self.open.iter_mut());
+                self.open.push(Pages::new(path, Vec::new(), Extent::All));
                 return Ok(Some(Member { name, modified, file: None }));
             }
             match tree::open(&self.access, &path) {

@@ -9,9 +9,10 @@ use axum::http::header::{
 };
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::Response;
-use tidegate_transfer::endpoint::access::url_path;
+use tidegate_transfer::endpoint::access::{Access, url_path};
 
-use crate::body::{Pieces, streamed};
+use crate::body::{MAX_HELD, Pieces, streamed};
+use crate::limit::Share;
 use crate::range::{Wanted, wanted};
 use crate::refusal::{Answer, Refusal};
 use crate::tree::File;
@@ -23,8 +24,14 @@ const KIND: &str = "application/octet-stream";
 /// What stands between the parts of an answer in several.
 const BOUNDARY: &str = "tidegate-7f3c1a9e52d84b06";
 
-/// The answer to a request for `file`, which is called `name`.
-pub fn answer(method: &Method, headers: &HeaderMap, file: &File, name: &[u8]) -> Answer {
+/// The answer to a request for `file`, which is called `name`, of who may do what `access` says and has the share.
+pub fn answer(
+    (access, share): (&Access, &Share),
+    method: &Method,
+    headers: &HeaderMap,
+    file: &File,
+    name: &[u8],
+) -> Answer {
     match judge(method, headers, Some(&file.version)) {
         Verdict::Proceed => {}
         Verdict::NotModified => {
@@ -39,24 +46,31 @@ pub fn answer(method: &Method, headers: &HeaderMap, file: &File, name: &[u8]) ->
     }
     let range = headers.get(RANGE).and_then(|value| value.to_str().ok());
     let range = range.filter(|_| *method == Method::GET && file.version.range_holds(headers));
-    let body = |pieces: Pieces| if *method == Method::GET { streamed(pieces) } else { Body::empty() };
+    let body = |pieces: Pieces, length: u64| match *method {
+        Method::GET => {
+            let held = share.memory(MAX_HELD.min(usize::try_from(length).unwrap_or(MAX_HELD)))?;
+            Ok::<_, Refusal>(streamed(access, held, pieces))
+        }
+        _ => Ok(Body::empty()),
+    };
     let (mut response, length, kind) = match range.map_or(Wanted::Whole, |range| wanted(range, file.size)) {
         Wanted::Whole => {
             let pieces = file.pieces(0..file.size);
-            (bare(StatusCode::OK, body(Box::new(pieces))), file.size, KIND.to_owned())
+            (bare(StatusCode::OK, body(Box::new(pieces), file.size)?), file.size, KIND.to_owned())
         }
         Wanted::Unsatisfiable => return Ok(unsatisfiable(file.size)),
         Wanted::Ranges(ranges) => match &ranges[..] {
             [one] => {
-                let mut response =
-                    bare(StatusCode::PARTIAL_CONTENT, body(Box::new(file.pieces(one.clone()))));
+                let length = one.end - one.start;
+                let body = body(Box::new(file.pieces(one.clone())), length)?;
+                let mut response = bare(StatusCode::PARTIAL_CONTENT, body);
                 set(&mut response, CONTENT_RANGE, &content_range(one, file.size));
-                (response, one.end - one.start, KIND.to_owned())
+                (response, length, KIND.to_owned())
             }
             ranges => {
                 let (pieces, length) = parts(file, ranges);
                 let kind = format!("multipart/byteranges; boundary={BOUNDARY}");
-                (bare(StatusCode::PARTIAL_CONTENT, body(pieces)), length, kind)
+                (bare(StatusCode::PARTIAL_CONTENT, body(pieces, length)?), length, kind)
             }
         },
     };
@@ -120,7 +134,8 @@ pub fn attachment(name: &[u8]) -> String {
             }
         })
         .collect();
-    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", url_path(name))
+    let text = String::from_utf8_lossy(name);
+    format!("attachment; filename=\"{plain}\"; filename*=UTF-8''{}", url_path(text.as_bytes()))
 }
 
 #[cfg(test)]

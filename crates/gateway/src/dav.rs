@@ -1,5 +1,7 @@
 //! What WebDAV's clients ask to read: the properties of a file, or of a directory and what is in it (RFC 4918).
 
+use std::io;
+
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
@@ -8,15 +10,14 @@ use tidegate_transfer::endpoint::access::{Access, url_path};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::{inside, split};
 
+use crate::body::{TEXT, streamed, text};
 use crate::document::{malformed, read};
+use crate::limit::Share;
 use crate::names;
 use crate::refusal::{Answer, Refusal};
-use crate::tree::{self, Found};
+use crate::tree::{self, Found, Item};
 use crate::validators::{date_time, http_date};
 use crate::xml::Xml;
-
-/// Most things of a directory that are told of: there is no second page.
-const MAX_ITEMS: usize = 100_000;
 
 /// Refuses what is no request for properties. One that says nothing asks for all.
 pub fn check_request(document: &str) -> Answer<()> {
@@ -27,42 +28,45 @@ pub fn check_request(document: &str) -> Answer<()> {
 }
 
 /// The answer to PROPFIND; it tells the same whatever properties are asked for, as clients bear.
-pub fn properties(access: &Access, path: &[u8], headers: &HeaderMap) -> Answer {
+pub fn properties(access: &Access, share: &Share, path: &[u8], headers: &HeaderMap) -> Answer {
     let depth = headers.get("depth").and_then(|value| value.to_str().ok()).unwrap_or("infinity");
-    let mut xml = Xml::new();
-    let mut refused = None;
     match (tree::open(access, path)?, depth) {
         (Found::File(file), "0" | "1" | "infinity") => {
             let version = (&file.version.tag[..], file.version.modified);
+            let mut xml = Xml::new();
             xml.within(MULTISTATUS, |xml| told(xml, path, Some(file.size), version));
+            Ok(document(StatusCode::MULTI_STATUS, Body::from(xml.finish())))
         }
         (Found::Directory(directory), "0" | "1") => {
-            let own = directory.path();
-            let items = match depth {
-                "0" => Vec::new(),
-                _ => match directory.list(access, b"", MAX_ITEMS)? {
-                    (items, false) => items,
-                    (_, true) => {
-                        let why = "more is in it than is told at once: read its JSON page by page";
-                        return Err(Refusal::new(StatusCode::INSUFFICIENT_STORAGE, why));
-                    }
-                },
+            let own = directory.path().to_vec();
+            let mut before = Xml::new();
+            before.open(MULTISTATUS);
+            told(&mut before, &own, None, ("", directory.modified));
+            let items: Box<dyn Iterator<Item = _> + Send> = match depth {
+                "0" => Box::new(std::iter::empty()),
+                _ => Box::new(directory.all(access)?.map(|item| item.map_err(io::Error::other))),
             };
-            xml.within(MULTISTATUS, |xml| {
-                told(xml, own, None, ("", directory.modified));
-                for item in &items {
-                    let version = (&item.version.tag[..], item.version.modified);
-                    told(xml, &inside(own, &item.name), item.size, version);
-                }
-            });
+            let write = move |item: &Item, text: &mut String| {
+                let mut xml = Xml::part();
+                let version = (&item.version.tag[..], item.version.modified);
+                told(&mut xml, &inside(&own, &item.name), item.size, version);
+                text.push_str(&xml.finish());
+            };
+            let behind = || {
+                let mut xml = Xml::part();
+                xml.close(MULTISTATUS);
+                xml.finish()
+            };
+            let body = streamed(access, share.memory(4 * TEXT)?, text(before.finish(), items, write, behind));
+            Ok(document(StatusCode::MULTI_STATUS, body))
         }
         (Found::Directory(_), "infinity") => {
+            let mut xml = Xml::new();
             xml.within("error xmlns=\"DAV:\"", |xml| xml.element("propfind-finite-depth", ""));
-            refused = Some(StatusCode::FORBIDDEN);
+            Ok(document(StatusCode::FORBIDDEN, Body::from(xml.finish())))
         }
-        _ => return Err(Refusal::senseless("the depth is 0, 1 or infinity")),
+        _ => Err(Refusal::senseless("the depth is 0, 1 or infinity")),
     }
-    Ok(document(refused.unwrap_or(StatusCode::MULTI_STATUS), xml))
 }
 
 /// Where a MOVE leads, beneath the root, and whether it may replace what is there.
@@ -104,8 +108,8 @@ fn told(xml: &mut Xml, path: &[u8], size: Option<u64>, (tag, modified): (&str, T
     });
 }
 
-fn document(status: StatusCode, xml: Xml) -> Response {
-    let mut response = (status, Body::from(xml.finish())).into_response();
+fn document(status: StatusCode, body: Body) -> Response {
+    let mut response = (status, body).into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml; charset=utf-8"));
     response
 }

@@ -16,6 +16,7 @@ use tidegate_fetch::checksum::{Algorithm, Hashers};
 use tidegate_transfer::endpoint::access::Access;
 use tidegate_transfer::manifest::{Entry, Kind, MAX_SIZE, Timestamp};
 use tidegate_transfer::path::{RelPath, join};
+use tidegate_transfer::quota::Held;
 use tidegate_transfer::spec::TransferId;
 use tidegate_transfer::store::apart::Apart;
 use tidegate_transfer::store::file_sink::FileSink;
@@ -24,18 +25,19 @@ use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::transfer::route::random_run;
 
 use crate::checksums::Verified;
+use crate::limit::Share;
 use crate::receive::Taker;
 use crate::refusal::{Answer, Refusal};
 use crate::upload::Place;
 
-/// Most uploads under way.
-const MAX_UPLOADS: usize = 256;
-
 /// The largest number of a part, as S3 has it.
 const MAX_PARTS: u32 = 10_000;
 
-/// How long an upload may be under way.
-const EXPIRY: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long an upload stays of which nothing comes.
+const EXPIRY: Duration = Duration::from_secs(3600);
+
+/// Bytes that a part takes in memory, at most about.
+const PART: usize = 512;
 
 /// All that is under way.
 #[derive(Default)]
@@ -44,18 +46,21 @@ pub struct Uploads(Mutex<HashMap<String, Arc<Multipart>>>);
 /// One upload.
 pub struct Multipart {
     /// Whose it is.
-    owner: String,
+    access: Access,
+    /// What it counts in, with what it holds of that.
+    share: Arc<Share>,
+    _held: (Held, Held),
     path: Vec<u8>,
     sink: FileSink,
     /// The object, as far as it has come.
     whole: Entry,
     content: Arc<dyn SinkFile>,
     state: Mutex<State>,
-    began: Instant,
+    /// When somebody asked for something of it last.
+    used: Mutex<Instant>,
 }
 
 /// What has come of it.
-#[derive(Default)]
 struct State {
     /// The size of each part but the last, once one has begun.
     unit: Option<u64>,
@@ -64,6 +69,8 @@ struct State {
     /// By their numbers.
     parts: BTreeMap<u32, Part>,
     stage: Stage,
+    /// What all this takes in memory.
+    memory: Held,
 }
 
 /// How far an upload has come.
@@ -97,14 +104,18 @@ enum Lies {
 
 impl Uploads {
     /// Begins to put the object at `path`; answers with the upload's name.
-    pub fn begin(&self, access: &Access, path: &[u8], modified: Timestamp) -> Answer<String> {
+    pub fn begin(
+        &self,
+        access: &Access,
+        share: Arc<Share>,
+        path: &[u8],
+        modified: Timestamp,
+    ) -> Answer<String> {
         let Place { reached, rest, mode, .. } = Place::find(access, path)?;
-        let mut known = self.0.lock().expect("not poisoned");
-        known.retain(|_, upload| upload.began.elapsed() < EXPIRY);
-        if known.len() >= MAX_UPLOADS {
-            let why = "too many uploads are under way: end some";
-            return Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why));
-        }
+        self.sweep();
+        let held = share.upload()?;
+        let (parts, memory) = (BTreeMap::new(), share.memory(PART)?);
+        let state = State { unit: None, placed: BTreeSet::new(), parts, stage: Stage::Open, memory };
         let id: TransferId = random_run();
         // The part files lie beside the object, on its file system.
         let (parent, name) = rest.split();
@@ -120,22 +131,48 @@ impl Uploads {
             }
         };
         let id = HEXLOWER.encode(&id);
-        let (owner, path, state) = (access.name().to_owned(), path.to_vec(), Mutex::default());
-        let upload = Multipart { owner, path, sink, whole, content, state, began: Instant::now() };
-        known.insert(id.clone(), Arc::new(upload));
+        let upload = Multipart {
+            access: access.clone(),
+            share,
+            _held: held,
+            path: path.to_vec(),
+            sink,
+            whole,
+            content,
+            state: Mutex::new(state),
+            used: Mutex::new(Instant::now()),
+        };
+        self.0.lock().expect("not poisoned").insert(id.clone(), Arc::new(upload));
         Ok(id)
+    }
+
+    /// Forgets what nobody has asked for anything of for long, or may not any more.
+    pub fn sweep(&self) {
+        let stays = |upload: &Arc<Multipart>| {
+            let used = upload.used.lock().expect("not poisoned").elapsed();
+            Arc::strong_count(upload) > 1 || (used < EXPIRY && upload.access.check_valid().is_ok())
+        };
+        let gone: Vec<_> = {
+            let mut known = self.0.lock().expect("not poisoned");
+            known.extract_if(|_, upload| !stays(upload)).collect()
+        };
+        // Files are removed while others may go on.
+        drop(gone);
     }
 
     /// The upload `id` to `path`, if it is of the same token.
     pub fn find(&self, access: &Access, path: &[u8], id: &str) -> Answer<Arc<Multipart>> {
         let known = self.0.lock().expect("not poisoned");
-        let found = known.get(id).filter(|upload| upload.owner == access.name() && upload.path == path);
-        found.map(Arc::clone).ok_or_else(unknown)
+        let is_it = |upload: &&Arc<Multipart>| upload.access.name() == access.name() && upload.path == path;
+        let found = known.get(id).filter(is_it).ok_or_else(unknown)?;
+        *found.used.lock().expect("not poisoned") = Instant::now();
+        Ok(Arc::clone(found))
     }
 
     /// Forgets an upload, whose parts go once nobody works on it.
     pub fn end(&self, id: &str) {
-        self.0.lock().expect("not poisoned").remove(id);
+        let gone = self.0.lock().expect("not poisoned").remove(id);
+        drop(gone);
     }
 }
 
@@ -213,6 +250,11 @@ impl Receiving {
         let tag = format!("\"{md5}\"");
         let mut state = self.upload.state.lock().expect("not poisoned");
         state.goes_on()?;
+        let needs = (state.parts.len() + 2) * PART;
+        if !state.memory.resize(needs) {
+            return Err(self.upload.share.memory(PART).err().unwrap_or_else(unknown));
+        }
+        *self.upload.used.lock().expect("not poisoned") = Instant::now();
         let Some((lies, _)) = self.to.take() else { return Ok(tag) };
         let part = Part { tag: tag.clone(), size: self.written, sums, lies };
         let before = state.parts.insert(self.number, part);

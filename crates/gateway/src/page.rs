@@ -1,11 +1,10 @@
 //! A directory as an answer: a page for people, JSON for programs.
 
 use std::fmt::Write as _;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
-use axum::response::{IntoResponse, Response};
 use data_encoding::BASE64;
 use quick_xml::escape::escape;
 use serde::Serialize;
@@ -15,6 +14,7 @@ use tidegate_transfer::endpoint::access::url_path;
 use tidegate_transfer::hash::hex;
 use tidegate_transfer::path::split;
 
+use crate::body::{Pieces, text};
 use crate::hashes::{HASH, Hashes};
 use crate::tree::Item;
 use crate::validators::date_time;
@@ -32,27 +32,17 @@ a{text-decoration:none}a:hover{text-decoration:underline}:root{color-scheme:ligh
 
 /// A part of a directory.
 #[derive(Debug)]
-pub struct Page<'p> {
+pub struct Page {
     /// The directory's path, without a slash at its end.
-    pub path: &'p [u8],
-    /// What of it is shown.
-    pub items: &'p [Item],
-    /// Whether there is more.
-    pub more: bool,
+    pub path: Vec<u8>,
+    /// The key behind which there is more.
+    pub last: Option<Vec<u8>>,
     /// Whether the directory that contains it may be looked at.
     pub has_parent: bool,
     /// What of the files' content is known.
-    pub hashes: &'p Hashes,
+    pub hashes: Arc<Hashes>,
     /// What its links carry along, so that they open: the token of the link by which the page was reached.
-    pub token: Option<&'p str>,
-}
-
-#[derive(Serialize)]
-struct Listing<'p> {
-    path: String,
-    entries: Vec<Entry<'p>>,
-    /// Where the rest is.
-    next: Option<String>,
+    pub token: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -85,26 +75,42 @@ pub fn form(headers: &HeaderMap) -> Form {
     if html { Form::Html } else { Form::Json }
 }
 
-impl Page<'_> {
-    /// As an answer in `form`.
-    pub fn answer(&self, form: Form) -> Response {
-        match form {
-            Form::Json => axum::Json(self.listing()).into_response(),
-            Form::Html => {
-                let mut response = self.html().into_response();
-                let headers = response.headers_mut();
-                headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-                if let Ok(policy) = HeaderValue::from_str(policy()) {
-                    headers.insert(CONTENT_SECURITY_POLICY, policy);
-                }
-                response
-            }
+impl Page {
+    /// The headers of an answer in `form`.
+    pub fn describe(form: Form, headers: &mut HeaderMap) {
+        let kind = match form {
+            Form::Json => "application/json",
+            Form::Html => "text/html; charset=utf-8",
+        };
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        if let (Form::Html, Ok(policy)) = (form, HeaderValue::from_str(policy())) {
+            headers.insert(CONTENT_SECURITY_POLICY, policy);
         }
+    }
+
+    /// Its text in `form`, of what `items` gives.
+    pub fn pieces(self, form: Form, items: impl Iterator<Item = Item> + Send + 'static) -> Pieces {
+        let mut items = items.map(Ok).peekable();
+        let is_empty = items.peek().is_none();
+        let page = Arc::new(self);
+        let (before, behind) = match form {
+            Form::Json => (page.json_head(), page.json_foot()),
+            Form::Html => (page.html_head(), page.html_foot(is_empty)),
+        };
+        let mut is_first = true;
+        let write = move |item: &Item, text: &mut String| match form {
+            Form::Html => page.html_row(item, text),
+            Form::Json => {
+                text.push_str(if std::mem::take(&mut is_first) { "" } else { "," });
+                text.push_str(&json(&page.entry(item)));
+            }
+        };
+        text(before, items, write, move || behind)
     }
 
     /// A link from the page; its token comes first among what it carries.
     fn link(&self, to: &str, query: &str) -> String {
-        let token = self.token.map(|token| format!("token={token}"));
+        let token = self.token.as_ref().map(|token| format!("token={token}"));
         let query: Vec<&str> =
             token.as_deref().into_iter().chain((!query.is_empty()).then_some(query)).collect();
         if query.is_empty() { to.to_owned() } else { format!("{to}?{}", query.join("&")) }
@@ -128,31 +134,37 @@ impl Page<'_> {
     }
 
     fn next(&self) -> Option<String> {
-        let last = self.items.last().filter(|_| self.more)?;
-        Some(self.link("./", &format!("after={}", url_path(&last.key()))))
+        let last = self.last.as_ref()?;
+        Some(self.link("./", &format!("after={}", url_path(last))))
     }
 
-    fn listing(&self) -> Listing<'_> {
-        let entry = |item: &'_ Item| {
-            let r#type = if item.is_directory() { "directory" } else { "file" };
-            let name = String::from_utf8_lossy(&item.name).into_owned();
-            (name, self.href(item), r#type, item.size, date_time(item.version.modified))
-        };
-        let entries = self.items.iter().map(|item| {
-            let (name, href, r#type, size, modified) = entry(item);
-            let blake3 = self.hashes.known(&item.version).map(|digest| hex(&digest));
-            Entry { name, href, r#type, size, modified, etag: &item.version.tag, blake3 }
-        });
-        let path = format!("/{}", String::from_utf8_lossy(self.path));
-        Listing { path, entries: entries.collect(), next: self.next() }
+    fn entry<'p>(&self, item: &'p Item) -> Entry<'p> {
+        let r#type = if item.is_directory() { "directory" } else { "file" };
+        let name = String::from_utf8_lossy(&item.name).into_owned();
+        let (modified, etag) = (date_time(item.version.modified), &item.version.tag[..]);
+        let blake3 = self.hashes.known(&item.version).map(|digest| hex(&digest));
+        Entry { name, href: self.href(item), r#type, size: item.size, modified, etag, blake3 }
     }
 
-    fn html(&self) -> String {
-        let path = format!("/{}", String::from_utf8_lossy(self.path));
+    fn json_head(&self) -> String {
+        format!("{{\"path\":{},\"entries\":[", json(&self.shown()))
+    }
+
+    /// Where the rest is.
+    fn json_foot(&self) -> String {
+        format!("],\"next\":{}}}", json(&self.next()))
+    }
+
+    fn shown(&self) -> String {
+        format!("/{}", String::from_utf8_lossy(&self.path))
+    }
+
+    fn html_head(&self) -> String {
+        let path = self.shown();
         let path = escape(&path);
-        let title = String::from_utf8_lossy(split(self.path).1);
+        let title = String::from_utf8_lossy(split(&self.path).1);
         let title = if title.is_empty() { "/".into() } else { escape(&*title) };
-        let mut page = format!(
+        let mut head = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
              <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"robots\" content=\"noindex\">\
              <style>{STYLE}</style></head><body><h1>{path}</h1>\n<p>Download all of it: <a href=\"{}\">tar</a> \
@@ -161,40 +173,48 @@ impl Page<'_> {
             escape(self.link("./", "archive=tar")),
             escape(self.link("./", "archive=zip")),
         );
-        let mut row = |href: &str, name: &str, size: &str, modified: &str, hash: &str| {
-            let written = writeln!(
-                page,
-                "<tr><td><a href=\"{}\">{}</a></td><td class=\"n\"{size}</td><td class=\"n\">{modified}</td>\
-                 <td class=\"h\">{hash}</td></tr>",
-                escape(href),
-                escape(name),
-            );
-            written.expect("a string takes everything");
-        };
         if self.has_parent {
-            row(&self.link("../", ""), "../", ">", "", "");
+            row(&mut head, (&self.link("../", ""), "../"), (">", "", ""));
         }
-        for item in self.items {
-            let name = String::from_utf8_lossy(&item.name);
-            let end = if item.is_directory() { "/" } else { "" };
-            let size = item.size.map_or_else(
-                || ">".to_owned(),
-                |size| format!(" title=\"{size} bytes\">{}", ByteCount(size)),
-            );
-            let modified = date_time(item.version.modified).replace('T', " ").replace('Z', "");
-            let hash = if item.is_directory() { String::new() } else { self.hash(item) };
-            row(&self.href(item), &format!("{name}{end}"), &size, &modified, &hash);
-        }
-        page.push_str("</tbody></table>\n");
-        if let Some(next) = self.next() {
-            let _ = writeln!(page, "<p><a href=\"{}\">More</a></p>", escape(next));
-        }
-        if self.items.is_empty() {
-            page.push_str("<p>Nothing is here.</p>\n");
-        }
-        page.push_str("</body></html>\n");
-        page
+        head
     }
+
+    fn html_row(&self, item: &Item, text: &mut String) {
+        let name = String::from_utf8_lossy(&item.name);
+        let end = if item.is_directory() { "/" } else { "" };
+        let title = |size: u64| format!(" title=\"{size} bytes\">{}", ByteCount(size));
+        let size = item.size.map_or_else(|| ">".to_owned(), title);
+        let modified = date_time(item.version.modified).replace('T', " ").replace('Z', "");
+        let hash = if item.is_directory() { String::new() } else { self.hash(item) };
+        row(text, (&self.href(item), &format!("{name}{end}")), (&size, &modified, &hash));
+    }
+
+    fn html_foot(&self, is_empty: bool) -> String {
+        let mut foot = "</tbody></table>\n".to_owned();
+        if let Some(next) = self.next() {
+            let _ = writeln!(foot, "<p><a href=\"{}\">More</a></p>", escape(next));
+        }
+        if is_empty {
+            foot.push_str("<p>Nothing is here.</p>\n");
+        }
+        foot + "</body></html>\n"
+    }
+}
+
+fn row(text: &mut String, (href, name): (&str, &str), (size, modified, hash): (&str, &str, &str)) {
+    let written = writeln!(
+        text,
+        "<tr><td><a href=\"{}\">{}</a></td><td class=\"n\"{size}</td><td class=\"n\">{modified}</td>\
+         <td class=\"h\">{hash}</td></tr>",
+        escape(href),
+        escape(name),
+    );
+    written.expect("a string takes everything");
+}
+
+/// As JSON: names are text by now, and nothing else could fail.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned())
 }
 
 /// What the page may do: show its own style, and nothing else.
@@ -223,15 +243,19 @@ mod tests {
         };
         let items =
             [item(b"<script>\"'&", Some(3)), item(b"javascript:x", None), item(b"\xff?#", Some(2 << 20))];
-        let page = Page {
-            path: b"a/<b>",
-            items: &items,
-            more: true,
+        let page = || Page {
+            path: b"a/<b>".to_vec(),
+            last: Some(b"\xff?#".to_vec()),
             has_parent: true,
-            hashes: &Hashes::default(),
-            token: Some("x.y"),
+            hashes: Arc::default(),
+            token: Some("x.y".to_owned()),
         };
-        let html = page.html();
+        let told = |form| {
+            let pieces = page().pieces(form, items.clone().into_iter());
+            let pieces: Vec<_> = pieces.map(|piece| piece.expect("made")).collect();
+            String::from_utf8(pieces.concat()).expect("text")
+        };
+        let html = told(Form::Html);
         assert!(!html.contains("<script>") && !html.contains("<b>"), "{html}");
         for wanted in [
             "<a href=\"./%3Cscript%3E%22%27%26?token=x.y\">&lt;script&gt;",
@@ -244,7 +268,7 @@ mod tests {
         ] {
             assert!(html.contains(wanted), "{wanted} in {html}");
         }
-        let json = serde_json::to_value(page.listing()).expect("JSON");
+        let json: serde_json::Value = serde_json::from_str(&told(Form::Json)).expect("JSON");
         assert_eq!(json["entries"][1]["type"], "directory");
         assert_eq!(
             (&json["entries"][2]["href"], &json["entries"][2]["size"]),

@@ -1,5 +1,7 @@
 //! What curl and browsers ask: files, directories, archives of them.
 
+use std::sync::Arc;
+
 use axum::body::Body;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -10,13 +12,15 @@ use tidegate_transfer::path::split;
 
 use crate::archive::{self, Format};
 use crate::blocking::blocking;
+use crate::body::{TEXT, streamed};
 use crate::content::{self, attachment};
 use crate::hashes::Hashes;
+use crate::limit::Share;
 use crate::names::value;
 use crate::page::{PAGE, Page, form};
 use crate::refusal::{Answer, Refusal};
 use crate::served::Asked;
-use crate::tree::{self, Directory, Found};
+use crate::tree::{self, Directory, Found, listing};
 
 /// A request that reads.
 #[derive(Debug)]
@@ -32,7 +36,9 @@ pub struct Reading<'r> {
     /// Its headers.
     pub headers: &'r HeaderMap,
     /// What files are known to hash to.
-    pub hashes: &'r Hashes,
+    pub hashes: &'r Arc<Hashes>,
+    /// What may be used for it.
+    pub share: &'r Share,
     /// The token of the link that is used.
     pub link: Option<&'r str>,
 }
@@ -45,17 +51,19 @@ pub fn answer(access: &Access, reading: &Reading<'_>) -> Answer {
         }
         Found::File(file) => {
             let name = split(reading.path).1;
-            content::answer(reading.method, reading.headers, &file, name)
+            content::answer((access, reading.share), reading.method, reading.headers, &file, name)
         }
         Found::Directory(_) if !reading.path.is_empty() && !reading.path.ends_with(b"/") => {
             Ok(with_slash(reading))
         }
-        Found::Directory(directory) => of_directory(access, &directory, reading),
+        Found::Directory(directory) => of_directory(access, directory, reading),
     }
 }
 
 /// What the file hashes to that is asked about.
 pub async fn hash(access: Access, asked: Asked, hashes: &Hashes) -> Answer {
+    let share = Arc::clone(&asked.share);
+    let valid = access.clone();
     if value(&asked.query, "hash") != Some("blake3") {
         return Err(Refusal::senseless("hash=blake3 is what can be asked for"));
     }
@@ -65,7 +73,11 @@ pub async fn hash(access: Access, asked: Asked, hashes: &Hashes) -> Answer {
         Found::Directory(_) => Err(Refusal::senseless("that is a directory: only files have a hash")),
     });
     let file = file.await?;
-    let text = if method == Method::HEAD { String::new() } else { hex(&hashes.of(file).await?) + "\n" };
+    let text = if method == Method::HEAD {
+        String::new()
+    } else {
+        hex(&hashes.of(&valid, &share, file).await?) + "\n"
+    };
     let mut response = text.into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     Ok(response)
@@ -88,12 +100,12 @@ fn with_slash(reading: &Reading<'_>) -> Response {
     response
 }
 
-fn of_directory(access: &Access, directory: &Directory, reading: &Reading<'_>) -> Answer {
+fn of_directory(access: &Access, directory: Directory, reading: &Reading<'_>) -> Answer {
     if let Some(format) = value(reading.query, "archive") {
         let format: Format = format.parse().map_err(Refusal::senseless)?;
         let body = match *reading.method {
             Method::HEAD => Body::empty(),
-            _ => archive::body(access, directory, format),
+            _ => archive::body(access, reading.share, &directory, format)?,
         };
         let mut response = body.into_response();
         let headers = response.headers_mut();
@@ -103,9 +115,27 @@ fn of_directory(access: &Access, directory: &Directory, reading: &Reading<'_>) -
         }
         return Ok(response);
     }
-    let (items, more) = directory.list(access, reading.after, PAGE)?;
-    let path = directory.path();
-    let has_parent = !path.is_empty() && access.check(split(path).0, Right::Read).is_ok();
-    let page = Page { path, items: &items, more, has_parent, hashes: reading.hashes, token: reading.link };
-    Ok(page.answer(form(reading.headers)))
+    let mut held = reading.share.memory(listing(PAGE))?;
+    let (keys, more) = directory.keys(access, reading.after, PAGE)?;
+    held.resize(keys.memory() + 4 * TEXT);
+    let path = directory.path().to_vec();
+    let page = Page {
+        last: keys.end().filter(|_| more).map(<[u8]>::to_vec),
+        has_parent: !path.is_empty() && access.check(split(&path).0, Right::Read).is_ok(),
+        path,
+        hashes: Arc::clone(reading.hashes),
+        token: reading.link.map(str::to_owned),
+    };
+    let form = form(reading.headers);
+    let items = {
+        let access = access.clone();
+        keys.filter_map(move |key| directory.at(&access, &key))
+    };
+    let body = match *reading.method {
+        Method::HEAD => Body::empty(),
+        _ => streamed(access, held, page.pieces(form, items)),
+    };
+    let mut response = body.into_response();
+    Page::describe(form, response.headers_mut());
+    Ok(response)
 }

@@ -47,7 +47,7 @@ pub async fn put(
         }
         Ok(Upload::begin(&own, &path, size, parents)?)
     });
-    let (upload, _) = receive(body, expected, upload.await?).await?;
+    let (upload, _) = receive((&access, &asked.share), body, expected, upload.await?).await?;
     let replaces = upload.replaces;
     let version = blocking(move || Ok(upload.finish(&access, modified)?)).await?;
     Ok((replaces, version))

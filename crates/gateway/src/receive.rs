@@ -6,21 +6,27 @@ use axum::body::{Body, Bytes};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use tidegate_transfer::endpoint::access::Access;
 use tidegate_transfer::manifest::{MAX_SIZE, Timestamp};
+use tidegate_transfer::quota::Held;
 use tokio::task::spawn_blocking;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tokio_stream::StreamExt;
 
 use crate::checksums::{Checksums, Verified};
 use crate::chunked::{Decoder, Trailing};
 use crate::credentials::Shown;
+use crate::limit::Share;
 use crate::refusal::{Answer, Refusal};
 
-/// How long a client may send nothing.
+/// How long a client may take for [`MIN_PACE`] bytes.
 const SILENCE: Duration = Duration::from_secs(60);
 
+/// Bytes that a client sends within that time at least: who sends less has gone, or means to hold what others could use.
+const MIN_PACE: usize = 64 << 10;
+
 /// Bytes that are gathered before they are written.
-const GATHERED: usize = 256 << 10;
+const GATHERED: usize = 128 << 10;
 
 /// Most bytes of a document: ten thousand parts, each with its tag and a checksum.
 const MAX_DOCUMENT: usize = 4 << 20;
@@ -102,36 +108,53 @@ pub trait Taker: Send + 'static {
     fn take(&mut self, bytes: &[u8]) -> Answer<()>;
 }
 
-/// Gives `body` to `taker`, checks it, and answers with the taker and the sums that hold.
-pub async fn receive<T: Taker>(body: Body, expected: Expected, taker: T) -> Answer<(T, Verified)> {
+/// Gives `body` of whom may do what `access` says and has the `share` to `taker`, checks it, and answers with the taker and the
+/// sums that hold.
+pub async fn receive<T: Taker>(
+    (access, share): (&Access, &Share),
+    body: Body,
+    expected: Expected,
+    taker: T,
+) -> Answer<(T, Verified)> {
     let Expected { size, checksums, mut decoder } = expected;
+    // What is gathered, and what comes meanwhile.
+    let _held = share.memory(2 * GATHERED)?;
     let mut stream = body.into_data_stream();
     let mut state = (checksums, taker, 0_u64);
     let mut is_over = false;
     while !is_over {
         let mut gathered: Vec<u8> = Vec::new();
+        let (mut until, mut came) = (Instant::now() + SILENCE, 0);
         while gathered.len() < GATHERED && !is_over {
-            let next = timeout(SILENCE, stream.next()).await;
+            let next = timeout_at(until, stream.next()).await;
             let next: Option<Result<Bytes, axum::Error>> = next.map_err(|_| {
-                Refusal::new(StatusCode::REQUEST_TIMEOUT, "nothing of the body came for a minute")
+                Refusal::new(StatusCode::REQUEST_TIMEOUT, "next to nothing of the body came for a minute")
                     .called("RequestTimeout")
             })?;
             match next {
                 None => is_over = true,
                 Some(Err(_)) => return Err(broken()),
-                Some(Ok(bytes)) => match &mut decoder {
-                    None => gathered.extend_from_slice(&bytes),
-                    Some(decoder) => decoder.take(&bytes, &mut gathered)?,
-                },
+                Some(Ok(bytes)) => {
+                    came += bytes.len();
+                    if came >= MIN_PACE {
+                        (until, came) = (Instant::now() + SILENCE, 0);
+                    }
+                    match &mut decoder {
+                        None => gathered.extend_from_slice(&bytes),
+                        Some(decoder) => decoder.take(&bytes, &mut gathered)?,
+                    }
+                }
             }
         }
+        let access = access.clone();
         let taken = spawn_blocking(move || {
             let (checksums, taker, length) = &mut state;
             checksums.update(&gathered);
             *length += gathered.len() as u64;
-            let result = match size.is_some_and(|size| *length > size) {
-                true => Err(broken()),
-                false => taker.take(&gathered),
+            let result = match (access.check_valid(), size.is_some_and(|size| *length > size)) {
+                (Err(error), _) => Err(error.into()),
+                (Ok(()), true) => Err(broken()),
+                (Ok(()), false) => taker.take(&gathered),
             };
             (state, result)
         });
@@ -153,9 +176,9 @@ pub async fn receive<T: Taker>(body: Body, expected: Expected, taker: T) -> Answ
 
 /// A document that comes.
 #[derive(Default)]
-struct Document(Vec<u8>);
+struct Arriving(Vec<u8>);
 
-impl Taker for Document {
+impl Taker for Arriving {
     fn take(&mut self, bytes: &[u8]) -> Answer<()> {
         if self.0.len() + bytes.len() > MAX_DOCUMENT {
             return Err(Refusal::senseless("the document is too long").called("MaxMessageLengthExceeded"));
@@ -165,10 +188,25 @@ impl Taker for Document {
     }
 }
 
+/// A document, and what it takes in memory.
+pub struct Document {
+    /// What it says.
+    pub text: String,
+    _held: Held,
+}
+
 /// The document that a body is, held to what was said of it.
-pub async fn document(body: Body, expected: Expected) -> Answer<String> {
-    let (Document(bytes), _) = receive(body, expected, Document::default()).await?;
-    String::from_utf8(bytes).map_err(|_| Refusal::senseless("the document is no text").called("MalformedXML"))
+pub async fn document(who: (&Access, &Share), body: Body, expected: Expected) -> Answer<Document> {
+    // As text, and as what it says.
+    let most = expected
+        .size
+        .and_then(|size| usize::try_from(size).ok())
+        .map_or(MAX_DOCUMENT, |size| size.min(MAX_DOCUMENT));
+    let held = who.1.memory(3 * most)?;
+    let (Arriving(bytes), _) = receive(who, body, expected, Arriving::default()).await?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| Refusal::senseless("the document is no text").called("MalformedXML"))?;
+    Ok(Document { text, _held: held })
 }
 
 /// What takes a body in which nothing may be.
@@ -184,8 +222,13 @@ impl Taker for Nothing {
 }
 
 /// Refuses, with `status`, a body in which something is.
-pub async fn nothing(body: Body, parts: &Parts, shown: Shown, status: StatusCode) -> Answer<()> {
-    receive(body, Expected::read(parts, shown, true)?, Nothing(status)).await.map(drop)
+pub async fn nothing(
+    who: (&Access, &Share),
+    body: Body,
+    expected: Expected,
+    status: StatusCode,
+) -> Answer<()> {
+    receive(who, body, expected, Nothing(status)).await.map(drop)
 }
 
 fn broken() -> Refusal {

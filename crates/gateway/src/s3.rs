@@ -9,16 +9,19 @@ pub use put::change;
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;
-use axum::http::request::Parts;
 use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tidegate_transfer::endpoint::access::{Access, Right};
+use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::text::show;
 
+use crate::body::{TEXT, streamed, text};
 use crate::content;
+use crate::limit::Share;
 use crate::names::value;
 use crate::refusal::{Answer, Refusal};
-use crate::tree::{self, Found};
+use crate::served::Asked;
+use crate::tree::{self, Found, Item, listing};
 use crate::validators::date_time;
 use crate::xml::Xml;
 
@@ -67,21 +70,21 @@ fn is_known(query: &[(String, String)], known: &[&str]) -> Answer<()> {
 }
 
 /// A request that reads, of who may do what `access` says.
-pub fn answer(access: &Access, parts: &Parts, path: &[u8], query: &[(String, String)]) -> Answer {
+pub fn answer(access: &Access, Asked { parts, path, query, share }: &Asked) -> Answer {
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "S3 has no such request"));
     }
     is_known(query, &PARAMETERS)?;
     let (bucket, key) = split(path);
     match (&parts.method, bucket, key) {
-        (_, b"", _) => buckets(access),
+        (_, b"", _) => buckets(access, share),
         (method, bucket, b"") => {
             let here = is_bucket(access, bucket);
             if *method == Method::HEAD {
                 here?;
                 return Ok(StatusCode::OK.into_response());
             }
-            of_bucket(access, bucket, query, here)
+            of_bucket((access, share), bucket, (query, parts.uri.query().unwrap_or_default()), here)
         }
         (method, _, key) => match tree::open(access, path)? {
             Found::File(_) if value(query, "partNumber").is_some_and(|part| part != "1") => {
@@ -90,7 +93,7 @@ pub fn answer(access: &Access, parts: &Parts, path: &[u8], query: &[(String, Str
             }
             Found::File(file) if !key.ends_with(b"/") => {
                 let name = tidegate_transfer::path::split(key).1;
-                let mut response = content::answer(method, &parts.headers, &file, name)?;
+                let mut response = content::answer((access, share), method, &parts.headers, &file, name)?;
                 let modified = file.version.modified;
                 // The second of `Last-Modified` is not all: this is how rclone and s3fs keep the rest.
                 let exact = format!("{}.{:09}", modified.seconds, modified.nanoseconds);
@@ -129,47 +132,77 @@ fn is_bucket(access: &Access, bucket: &[u8]) -> Answer<()> {
 }
 
 fn document(name: &str, inner: impl FnOnce(&mut Xml)) -> Response {
+    let mut xml = begun(name);
+    inner(&mut xml);
+    xml.close(name);
+    told(Body::from(xml.finish()))
+}
+
+/// A document that has begun.
+fn begun(name: &str) -> Xml {
     let mut xml = Xml::new();
-    xml.within(&format!("{name} {NAMESPACE}"), inner);
-    let mut response = Body::from(xml.finish()).into_response();
+    xml.open(&format!("{name} {NAMESPACE}"));
+    xml
+}
+
+/// Its end.
+fn ended(name: &str) -> String {
+    let mut xml = Xml::part();
+    xml.close(name);
+    xml.finish()
+}
+
+fn told(body: Body) -> Response {
+    let mut response = body.into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     response
 }
 
-fn buckets(access: &Access) -> Answer {
-    let names: Vec<(String, String)> = match (access.path(), access.check(access.path(), Right::Read)) {
-        (_, Err(error)) => return Err(error.into()),
-        (b"", Ok(())) => {
-            let Found::Directory(root) = tree::open(access, b"")? else {
-                return Err(Refusal::new(StatusCode::NOT_FOUND, "nothing is here"));
-            };
-            let (items, _) = root.list(access, b"", MAX_BUCKETS)?;
-            let directories = items.into_iter().filter(tree::Item::is_directory);
-            directories
-                .filter_map(|item| {
-                    Some((String::from_utf8(item.name).ok()?, date_time(item.version.modified)))
-                })
-                .collect()
-        }
-        (path, Ok(())) => {
-            let name = String::from_utf8_lossy(split(path).0).into_owned();
-            vec![(name, date_time(tidegate_transfer::manifest::Timestamp::default()))]
+fn buckets(access: &Access, share: &Share) -> Answer {
+    let own = access.path();
+    access.check(own, Right::Read)?;
+    let named = |name: &str, created: Timestamp| {
+        let mut xml = Xml::part();
+        xml.within("Bucket", |xml| {
+            xml.element("Name", name);
+            xml.element("CreationDate", &date_time(created));
+        });
+        xml.finish()
+    };
+    let mut before = begun("ListAllMyBucketsResult");
+    before.within("Owner", |xml| xml.element("ID", "tidegate"));
+    before.open("Buckets");
+    let before = before.finish();
+    let behind = || format!("</Buckets>{}", ended("ListAllMyBucketsResult"));
+    if !own.is_empty() {
+        let name = String::from_utf8_lossy(split(own).0);
+        return Ok(told(Body::from(before + &named(&name, Timestamp::default()) + &behind())));
+    }
+    let Found::Directory(root) = tree::open(access, b"")? else {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "nothing is here"));
+    };
+    let mut held = share.memory(listing(MAX_BUCKETS))?;
+    let (keys, _) = root.keys(access, b"", MAX_BUCKETS)?;
+    held.resize(keys.memory() + 4 * TEXT);
+    let items = {
+        let access = access.clone();
+        keys.filter(|key| key.ends_with(b"/")).filter_map(move |key| root.at(&access, &key))
+    };
+    let write = move |item: &Item, text: &mut String| {
+        // What has another name could not be asked for.
+        if let Ok(name) = std::str::from_utf8(&item.name) {
+            text.push_str(&named(name, item.version.modified));
         }
     };
-    Ok(document("ListAllMyBucketsResult", |xml| {
-        xml.within("Owner", |xml| xml.element("ID", "tidegate"));
-        xml.within("Buckets", |xml| {
-            for (name, created) in &names {
-                xml.within("Bucket", |xml| {
-                    xml.element("Name", name);
-                    xml.element("CreationDate", created);
-                });
-            }
-        });
-    }))
+    Ok(told(streamed(access, held, text(before, items.map(Ok), write, behind))))
 }
 
-fn of_bucket(access: &Access, bucket: &[u8], query: &[(String, String)], here: Answer<()>) -> Answer {
+fn of_bucket(
+    (access, share): (&Access, &Share),
+    bucket: &[u8],
+    (query, text): (&[(String, String)], &str),
+    here: Answer<()>,
+) -> Answer {
     if value(query, "location").is_some() {
         here?;
         return Ok(document("LocationConstraint", |_| {}));
@@ -185,7 +218,5 @@ fn of_bucket(access: &Access, bucket: &[u8], query: &[(String, String)], here: A
         ));
     }
     here?;
-    let asked = list::ListQuery::read(query)?;
-    let listed = list::list(access, bucket, &asked)?;
-    Ok(document("ListBucketResult", |xml| list::write(xml, bucket, &asked, &listed)))
+    Ok(told(list::answer(access, share, bucket, list::ListQuery::read(text)?)?))
 }

@@ -6,7 +6,7 @@ use axum::http::request::Parts;
 use tidegate_transfer::endpoint::Endpoint;
 
 use crate::hashes::Hashes;
-use crate::limit::Limit;
+use crate::limit::{Limits, Share};
 use crate::multipart::Uploads;
 
 /// What is served, and how.
@@ -18,9 +18,9 @@ pub struct Served {
     /// What S3's clients put in parts.
     pub uploads: Uploads,
     /// What files hash to.
-    pub hashes: Hashes,
+    pub hashes: Arc<Hashes>,
     /// How much of it one token may have.
-    pub limit: Limit,
+    pub limits: Limits,
 }
 
 /// A request without its body.
@@ -31,4 +31,6 @@ pub struct Asked {
     pub path: Vec<u8>,
     /// Names and values.
     pub query: Vec<(String, String)>,
+    /// What may be used for it.
+    pub share: Arc<Share>,
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::Router;
 use axum::body::Body;
@@ -12,7 +13,8 @@ use axum::http::header::{
 use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use tidegate_http::listener::{Listener, Peer, TlsFiles, is_open};
+use tidegate_http::connections::Line;
+use tidegate_http::listener::{Listener, Peer, TlsFiles, is_open, open_files};
 use tidegate_transfer::endpoint::Endpoint;
 use tidegate_transfer::endpoint::access::Right;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
@@ -21,8 +23,7 @@ use tidegate_transfer::text::show;
 use crate::blocking::blocking;
 use crate::change::{Removed, make_directory, remove, rename};
 use crate::credentials::{Asker, Shown, asker, is_s3, refuse_other_sites};
-use crate::hashes::Hashes;
-use crate::limit::Limit;
+use crate::limit::{Limits, MAX_REQUESTS};
 use crate::multipart::Uploads;
 use crate::plain::{self, Reading};
 use crate::put::put;
@@ -32,11 +33,14 @@ use crate::served::{Asked, Served};
 use crate::upload::Parents;
 use crate::{dav, names, s3};
 
-/// Most connections at once.
-const CONNECTIONS: usize = 1024;
+/// How often is looked whether what was begun may go on.
+const LOOK: Duration = Duration::from_millis(250);
 
-/// Most requests of one token that are answered at once: the other connections are for others.
-const REQUESTS_OF_A_TOKEN: usize = CONNECTIONS / 4;
+/// How often is looked for uploads that nobody goes on with.
+const SWEEP: Duration = Duration::from_secs(60);
+
+/// Fewest connections that are worth listening for.
+const MIN_CONNECTIONS: usize = 16;
 
 /// The methods that are answered.
 const METHODS: &str = "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, MOVE";
@@ -78,7 +82,9 @@ impl Gateway {
             };
             Error::new(kind, error.to_string())
         })?;
-        Ok(Self { listener: listener.at_most(CONNECTIONS), endpoint, unverified: config.unverified })
+        // The rest of what this process may open is for transfers and files.
+        let connections = MAX_REQUESTS.min(open_files() / 8).max(MIN_CONNECTIONS);
+        Ok(Self { listener: listener.at_most(connections), endpoint, unverified: config.unverified })
     }
 
     /// Where it can be reached from this host.
@@ -94,10 +100,36 @@ impl Gateway {
     /// Answers until `stop`, and ends what is being answered.
     pub async fn serve(self, stop: impl Future<Output = ()>) {
         let Self { listener, endpoint, unverified } = self;
-        let (uploads, hashes) = (Uploads::default(), Hashes::default());
-        let limit = Limit::new(REQUESTS_OF_A_TOKEN);
-        let served = Served { endpoint, unverified, uploads, hashes, limit };
-        listener.serve(Router::new().fallback(handle).with_state(Arc::new(served)), stop).await;
+        let (uploads, hashes) = (Uploads::default(), Arc::default());
+        let limits = Limits::new(open_files());
+        let served = Arc::new(Served { endpoint, unverified, uploads, hashes, limits });
+        let app = Router::new().fallback(handle).with_state(Arc::clone(&served));
+        tokio::select! {
+            () = listener.serve(app, stop) => {}
+            () = watch(&served) => {}
+        }
+    }
+}
+
+/// Ends what was begun with tokens that are not valid any more, and what nobody goes on with.
+async fn watch(served: &Arc<Served>) {
+    let mut next = Instant::now() + SWEEP;
+    loop {
+        tokio::time::sleep(LOOK).await;
+        let sweeps = Instant::now() >= next;
+        if sweeps {
+            next = Instant::now() + SWEEP;
+        }
+        let served = Arc::clone(served);
+        let looked = move || {
+            served.limits.end_invalid();
+            if sweeps {
+                served.uploads.sweep();
+            }
+            Ok(())
+        };
+        // What failed here has been told.
+        let _ = blocking(looked).await;
     }
 }
 
@@ -129,6 +161,7 @@ async fn answer(
     body: Body,
 ) -> (Option<String>, Answer) {
     let endpoint = Arc::clone(&served.endpoint);
+    let line = parts.extensions.get::<Line>().cloned();
     let admitted = blocking(move || {
         let asker = asker(&endpoint, &parts, &query)?;
         Ok((parts, query, asker))
@@ -138,12 +171,13 @@ async fn answer(
         Err(refusal) => return (None, Err(refusal)),
     };
     let who = Some(asker.access.name().to_owned());
-    let turn = match served.limit.begin(asker.access.name()) {
+    line.iter().for_each(Line::is_proven);
+    let turn = match served.limits.begin(&asker.access, line) {
         Ok(turn) => turn,
         Err(refusal) => return (who, Err(refusal)),
     };
     let asked = match names::path(parts.uri.path()) {
-        Ok(path) => Asked { parts, path, query },
+        Ok(path) => Asked { parts, path, query, share: Arc::clone(turn.share()) },
         Err(refusal) => return (who, Err(refusal)),
     };
     let answered = match asked.parts.method.as_str() {
@@ -163,9 +197,9 @@ fn asks_hash(asked: &Asked, asker: &Asker) -> bool {
 }
 
 fn read(served: &Served, asked: &Asked, asker: &Asker) -> Answer {
-    let (Asked { parts, path, query }, Asker { access, by }) = (asked, asker);
+    let (Asked { parts, path, query, share }, Asker { access, by }) = (asked, asker);
     let link = match by {
-        Shown::Signature(_) => return s3::answer(access, parts, path, query),
+        Shown::Signature(_) => return s3::answer(access, asked),
         Shown::Link(word) => Some(&word[..]),
         Shown::Header => None,
     };
@@ -173,16 +207,20 @@ fn read(served: &Served, asked: &Asked, asker: &Asker) -> Answer {
         "GET" | "HEAD" => {
             let after = names::bytes(parts.uri.query().unwrap_or_default(), "after").unwrap_or_default();
             let (method, headers, hashes) = (&parts.method, &parts.headers, &served.hashes);
-            plain::answer(access, &Reading { method, path, after: &after, query, headers, hashes, link })
+            plain::answer(
+                access,
+                &Reading { method, path, after: &after, query, headers, hashes, share, link },
+            )
         }
         _ => Ok(allowed(StatusCode::NO_CONTENT)),
     }
 }
 
 async fn properties(asked: Asked, Asker { access, by }: Asker, body: Body) -> Answer {
-    let text = document(body, Expected::read(&asked.parts, by, true)?).await?;
-    dav::check_request(&text)?;
-    blocking(move || dav::properties(&access, &asked.path, &asked.parts.headers)).await
+    let expected = Expected::read(&asked.parts, by, true)?;
+    let document = document((&access, &asked.share), body, expected).await?;
+    dav::check_request(&document.text)?;
+    blocking(move || dav::properties(&access, &asked.share, &asked.path, &asked.parts.headers)).await
 }
 
 async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
@@ -190,7 +228,7 @@ async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) ->
     if matches!(asker.by, Shown::Signature(_)) {
         return s3::change(served, asked, asker, body).await;
     }
-    let Asked { parts, path, .. } = &asked;
+    let Asked { parts, path, share, .. } = &asked;
     let (access, path) = (asker.access.clone(), path.clone());
     match parts.method.as_str() {
         "PUT" => {
@@ -204,7 +242,8 @@ async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) ->
         }
         "MKCOL" => {
             access.check(&path, Right::Write)?;
-            nothing(body, parts, asker.by, StatusCode::UNSUPPORTED_MEDIA_TYPE).await?;
+            let expected = Expected::read(parts, asker.by, true)?;
+            nothing((&access, share), body, expected, StatusCode::UNSUPPORTED_MEDIA_TYPE).await?;
             blocking(move || make_directory(&access, &path)).await
         }
         "DELETE" => blocking(move || remove(&access, &path, Removed::Any)).await,

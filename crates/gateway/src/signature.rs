@@ -121,7 +121,7 @@ pub fn read(parts: &Parts, query: &[(String, String)], now: SystemTime) -> Answe
     }
     all_are_signed(&parts.headers, &signed)?;
     let scope = Scope { time, day: day.to_owned(), region: region.to_owned(), service: service.to_owned() };
-    let canonical = canonical(parts, query, &signed, payload).ok_or_else(malformed)?;
+    let canonical = canonical(parts, &signed, payload).ok_or_else(malformed)?;
     Ok(Claimed { id: id.to_owned(), scope, signature, canonical, payload: payload.to_owned() })
 }
 
@@ -148,12 +148,14 @@ fn all_are_signed(headers: &HeaderMap, signed: &str) -> Answer<()> {
 }
 
 /// The form of a request that is signed.
-fn canonical(parts: &Parts, query: &[(String, String)], signed: &str, payload: &str) -> Option<String> {
+fn canonical(parts: &Parts, signed: &str, payload: &str) -> Option<String> {
     let path: Vec<u8> = percent_decode_str(parts.uri.path()).collect();
-    let mut pairs: Vec<(String, String)> = query
-        .iter()
-        .filter(|(name, _)| name != PARAMETER)
+    // Exact whatever their bytes are.
+    let pairs = parts.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+    let mut pairs: Vec<(String, String)> = pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .map(|(name, value)| (encoded(name), encoded(value)))
+        .filter(|(name, _)| name != PARAMETER)
         .collect();
     pairs.sort_unstable();
     let pairs: Vec<String> = pairs.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -176,9 +178,10 @@ fn canonical(parts: &Parts, query: &[(String, String)], signed: &str, payload: &
     ))
 }
 
-/// A parameter's name or value as it is signed: with its slashes encoded, too.
+/// A parameter's name or value of a URL as it is signed: with its slashes encoded, too.
 fn encoded(text: &str) -> String {
-    url_path(text.as_bytes()).replace('/', "%2F")
+    let bytes: Vec<u8> = percent_decode_str(text).collect();
+    url_path(&bytes).replace('/', "%2F")
 }
 
 fn text<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
@@ -280,11 +283,10 @@ pub fn sign(
         request = request.header(*name, *value);
     }
     let parts = request.body(()).expect("a request").into_parts().0;
-    let query = crate::names::query(parts.uri.query().unwrap_or_default());
     let names: Vec<&str> = headers.iter().map(|(name, _)| *name).collect();
     let signed = names.join(";");
     let payload = text(&parts.headers, PAYLOAD).expect("said");
-    let canonical = canonical(&parts, &query, &signed, payload).expect("readable");
+    let canonical = canonical(&parts, &signed, payload).expect("readable");
     let scope = Scope { time: now.clone(), day, region: "auto".to_owned(), service: "s3".to_owned() };
     let signature = HEXLOWER.encode(
         &mac(&scope.key(secret), scope.to_sign(ALGORITHM, &hash(canonical.as_bytes())).as_bytes())
@@ -472,6 +474,21 @@ mod tests {
             let headers = [("host", "h"), ("x-amz-date", &date[..]), ("x-amz-content-sha256", "x"), ("authorization", &fields)];
             prop_assert!(checked(&parts("GET", "/", &headers), "20130524T000000Z").is_err());
         }
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_signed_byte_by_byte() {
+        let now = UNIX_EPOCH + Duration::from_secs(1_800_000_000);
+        let ask = |signed: &str, sent: &str| {
+            let headers = [("host", "h"), ("x-amz-content-sha256", "UNSIGNED-PAYLOAD")];
+            let made = sign("GET", signed, &headers, ("ID", SECRET), now);
+            let made: Vec<(&str, &str)> = made.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+            let parts = parts("GET", sent, &[&headers, &made[..]].concat());
+            read(&parts, &query(parts.uri.query().unwrap_or_default()), now)?.check(SECRET)
+        };
+        ask("/b?prefix=%FF%2f", "/b?prefix=%ff%2F").expect("let in");
+        ask("/b?prefix=%FF", "/b?prefix=%FE").expect_err("another one");
+        ask("/b/%FF", "/b/%FE").expect_err("another one");
     }
 
     #[test]

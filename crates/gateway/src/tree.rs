@@ -14,11 +14,20 @@ use tidegate_transfer::manifest::{BLOCK, Timestamp};
 use tidegate_transfer::path::{inside, is_reserved};
 use tidegate_transfer::store::browse::{self, OpenFile, OpenPath};
 use tidegate_transfer::sys::confined::Root;
-use tidegate_transfer::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat};
+use tidegate_transfer::sys::fs::{Dir, DirEntry, FileType, Mode, OFlags, Stat, fstat};
 use tidegate_transfer::sys::identity::{fingerprint, identity, with_ancestors};
 use tidegate_transfer::wire::files::FileRange;
 
 use crate::validators::Validators;
+
+/// Most bytes of keys that are at hand at a time.
+const MAX_KEYS: usize = 1 << 20;
+
+/// Most bytes that it takes to find out the [keys](Directory::keys) of so many items.
+pub const fn listing(most: usize) -> usize {
+    let names = most * 256;
+    (if names < MAX_KEYS { 2 * names } else { 2 * MAX_KEYS }) + most * 48
+}
 
 /// What a path leads to.
 #[derive(Debug)]
@@ -69,16 +78,63 @@ impl Item {
     pub fn is_directory(&self) -> bool {
         self.size.is_none()
     }
+}
 
-    /// What it is ordered by, so that whole trees come in the order of their paths' bytes: a directory's name has a slash
-    /// behind it.
-    pub fn key(&self) -> Vec<u8> {
-        key(&self.name, self.is_directory())
+/// What an item is ordered by, so that whole trees come in the order of their paths' bytes: a directory's name has a slash
+/// behind it.
+fn key(name: &[u8], is_directory: bool) -> Vec<u8> {
+    [name, if is_directory { b"/" } else { b"" }].concat()
+}
+
+fn name_of(key: &[u8]) -> &[u8] {
+    key.strip_suffix(b"/").unwrap_or(key)
+}
+
+/// Keys of a directory's items, one after the other.
+#[derive(Debug, Default)]
+pub struct Keys {
+    text: Vec<u8>,
+    /// Where each ends, the last first.
+    ends: Vec<u32>,
+    begin: usize,
+}
+
+impl Keys {
+    fn new(keys: Vec<Box<[u8]>>, bytes: usize) -> Self {
+        let (mut text, mut ends) = (Vec::with_capacity(bytes), Vec::with_capacity(keys.len()));
+        for key in keys {
+            text.extend_from_slice(&key);
+            ends.push(text.len() as u32);
+        }
+        ends.reverse();
+        Self { text, ends, begin: 0 }
+    }
+
+    /// How many are left.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The last of them, if any is left.
+    pub fn end(&self) -> Option<&[u8]> {
+        let begin = self.ends.get(1).map_or(self.begin, |end| *end as usize);
+        (!self.ends.is_empty()).then(|| &self.text[begin..])
+    }
+
+    /// What they take in memory.
+    pub fn memory(&self) -> usize {
+        self.text.capacity() + self.ends.capacity() * size_of::<u32>()
     }
 }
 
-fn key(name: &[u8], is_directory: bool) -> Vec<u8> {
-    [name, if is_directory { b"/" } else { b"" }].concat()
+impl Iterator for Keys {
+    type Item = Vec<u8>;
+
+    fn next(&mut self) -> Option<Vec<u8>> {
+        let end = self.ends.pop()? as usize;
+        let begin = std::mem::replace(&mut self.begin, end);
+        Some(self.text[begin..end].to_vec())
+    }
 }
 
 /// Opens what is at `path` for reading.
@@ -156,41 +212,66 @@ impl Directory {
         self.path.strip_suffix(b"/").unwrap_or(&self.path)
     }
 
-    /// The first things in it behind `after`, in the order of their [keys](Item::key), at most so many; and whether there
-    /// are more.
-    pub fn list(&self, access: &Access, after: &[u8], most: usize) -> Result<(Vec<Item>, bool)> {
+    /// The keys of the first things in it behind `after`, in their order, at most so many and of [`MAX_KEYS`] bytes;
+    /// and whether there are more.
+    pub fn keys(&self, access: &Access, after: &[u8], most: usize) -> Result<(Keys, bool)> {
         let failed = |error| Error::io("list", self.path(), error);
-        let mut first: BinaryHeap<(Vec<u8>, usize)> = BinaryHeap::new();
-        let mut more = false;
+        let mut first: BinaryHeap<Box<[u8]>> = BinaryHeap::new();
+        let (mut bytes, mut more) = (0, false);
         for entry in Dir::read_from(&self.root).map_err(failed)? {
-            let entry = entry.map_err(failed)?;
-            let name = entry.file_name().to_bytes();
-            if matches!(name, b"." | b"..") || is_reserved(name) {
+            let Some(key) = self.key(access, &entry.map_err(failed)?) else { continue };
+            if &key[..] <= after || (more && first.peek().is_some_and(|last| *key > **last)) {
                 continue;
             }
-            let is_directory = match entry.file_type() {
-                FileType::Directory => true,
-                FileType::RegularFile => false,
-                FileType::Symlink | FileType::Unknown => match self.item(access, name) {
-                    Some(item) => item.is_directory(),
-                    None => continue,
-                },
-                _ => continue,
-            };
-            let key = key(name, is_directory);
-            if &key[..] <= after {
-                continue;
-            }
-            first.push((key, name.len()));
-            if first.len() > most {
-                first.pop();
+            bytes += key.len();
+            first.push(key.into());
+            while first.len() > most || bytes > MAX_KEYS {
+                bytes -= first.pop().map_or(0, |last| last.len());
                 more = true;
             }
         }
-        // What vanished meanwhile is left out.
-        let first = first.into_sorted_vec();
-        let items = first.iter().filter_map(|(key, length)| self.item(access, &key[..*length])).collect();
-        Ok((items, more))
+        Ok((Keys::new(first.into_sorted_vec(), bytes), more))
+    }
+
+    /// The key of what is served of a directory.
+    fn key(&self, access: &Access, entry: &DirEntry) -> Option<Vec<u8>> {
+        let name = entry.file_name().to_bytes();
+        if matches!(name, b"." | b"..") || is_reserved(name) {
+            return None;
+        }
+        let is_directory = match entry.file_type() {
+            FileType::Directory => true,
+            FileType::RegularFile => false,
+            FileType::Symlink | FileType::Unknown => self.item(access, name)?.is_directory(),
+            _ => return None,
+        };
+        Some(key(name, is_directory))
+    }
+
+    /// All that is in it, in no order.
+    pub fn all(self, access: &Access) -> Result<impl Iterator<Item = Result<Item>> + Send + use<>> {
+        let access = access.clone();
+        let mut entries =
+            Dir::read_from(&self.root).map_err(|error| Error::io("list", self.path(), error))?;
+        Ok(std::iter::from_fn(move || {
+            loop {
+                match entries.next()? {
+                    Err(error) => return Some(Err(Error::io("list", self.path(), error))),
+                    Ok(entry) => {
+                        let key = self.key(&access, &entry);
+                        // What vanished meanwhile is left out.
+                        if let Some(item) = key.and_then(|key| self.item(&access, name_of(&key))) {
+                            return Some(Ok(item));
+                        }
+                    }
+                }
+            }
+        }))
+    }
+
+    /// What has the key; `None` if it vanished meanwhile.
+    pub fn at(&self, access: &Access, key: &[u8]) -> Option<Item> {
+        self.item(access, name_of(key))
     }
 
     /// What is called `name`; `None` for what is not served.

@@ -109,15 +109,16 @@ impl Upload {
     pub fn finish(mut self, access: &Access, modified: Timestamp) -> Result<Option<Validators>> {
         self.entry.mtime = modified;
         if let Some(part) = self.part.take() {
-            Self::settle(&self.sink, &*part, &self.entry)?;
+            Self::settle(access, &self.sink, &*part, &self.entry)?;
         }
         Ok(Self::version(access, &self.path))
     }
 
-    /// Makes the unfinished file of `entry` durable and gives it its name.
-    pub fn settle(sink: &FileSink, part: &dyn SinkFile, entry: &Entry) -> Result<()> {
+    /// Makes the unfinished file of `entry` durable and gives it its name, unless the token is valid no more.
+    pub fn settle(access: &Access, sink: &FileSink, part: &dyn SinkFile, entry: &Entry) -> Result<()> {
         part.seal(entry)?;
         part.sync()?;
+        access.check_valid()?;
         sink.publish(entry)?;
         sink.sync_names().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
     }

@@ -12,10 +12,16 @@ impl Xml {
         Self("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned())
     }
 
+    /// A part of one, which others stand before.
+    pub fn part() -> Self {
+        Self(String::new())
+    }
+
     /// An element with text.
     pub fn element(&mut self, name: &str, text: &str) {
         self.open(name);
-        self.0.push_str(&escape(printable(text)));
+        let text: String = text.chars().map(printable).collect();
+        self.0.push_str(&escape(text));
         self.close(name);
     }
 
@@ -31,14 +37,15 @@ impl Xml {
         self.0
     }
 
-    fn open(&mut self, name: &str) {
+    /// The beginning of an element.
+    pub fn open(&mut self, name: &str) {
         self.0.push('<');
         self.0.push_str(name);
         self.0.push('>');
     }
 
-    /// `name` may have attributes behind it.
-    fn close(&mut self, name: &str) {
+    /// Its end; `name` may have attributes behind it.
+    pub fn close(&mut self, name: &str) {
         self.0.push_str("</");
         self.0.push_str(name.split(' ').next().unwrap_or(name));
         self.0.push('>');
@@ -46,13 +53,12 @@ impl Xml {
 }
 
 /// XML has no control characters, not even escaped ones.
-fn printable(text: &str) -> String {
-    let fit = |c: char| match c {
-        '\t' | '\n' | '\r' => c,
+pub fn printable(character: char) -> char {
+    match character {
+        '\t' | '\n' | '\r' => character,
         c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => '\u{fffd}',
         c => c,
-    };
-    text.chars().map(fit).collect()
+    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
 //! What every HTTP server here stands on: a socket that listens, TLS, and the limits that keep one client from costing the
 //! others. [`listener::Listener`] serves any router of axum.
 
+pub mod connections;
+
 pub mod listener;

@@ -17,9 +17,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
+
+use crate::connections::{Connections, Place};
 
 /// Most connections at once, where the limit of open files allows; one more is told to come again.
 const MAX_CONNECTIONS: usize = 20_000;
@@ -76,8 +78,7 @@ pub struct Listener {
     socket: TcpListener,
     tls: Option<Acceptor>,
     address: SocketAddr,
-    places: Arc<Semaphore>,
-    most: usize,
+    connections: Connections,
 }
 
 impl Listener {
@@ -94,15 +95,14 @@ impl Listener {
         socket.bind(&address.into()).and_then(|()| socket.listen(BACKLOG)).map_err(what)?;
         let socket = TcpListener::from_std(socket.into()).map_err(what)?;
         let address = socket.local_addr().map_err(what)?;
-        let most = most_connections();
-        Ok(Self { socket, tls, address, places: Arc::new(Semaphore::new(most)), most })
+        let connections = Connections::new(most_connections());
+        Ok(Self { socket, tls, address, connections })
     }
 
     /// The same with at most so many connections at once.
     #[must_use]
     pub fn at_most(self, connections: usize) -> Self {
-        let most = self.most.min(connections);
-        Self { places: Arc::new(Semaphore::new(most)), most, ..self }
+        Self { connections: Connections::new(connections.min(most_connections())), ..self }
     }
 
     /// Where it can be reached from this host: a URL without a slash at its end.
@@ -130,8 +130,8 @@ impl Listener {
 
     /// How many connections are open, told at any time.
     pub fn gauge(&self) -> impl Fn() -> usize + Send + Sync + 'static {
-        let (places, most) = (Arc::clone(&self.places), self.most);
-        move || most.saturating_sub(places.available_permits())
+        let connections = self.connections.clone();
+        move || connections.count()
     }
 
     /// Serves until `stop`, and then ends what is being answered.
@@ -177,11 +177,12 @@ impl Listener {
                 Ok(accepted) => accepted,
                 Err(error) => {
                     tracing::warn!("cannot accept a connection: {error}");
+                    self.connections.relieve();
                     sleep(BREATH).await;
                     continue;
                 }
             };
-            let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            let Some(place) = self.connections.enter(peer) else {
                 if self.tls.is_none() {
                     // A fresh socket has room for this; if not, the client sees a closed connection.
                     let _ = timeout(BREATH, stream.write_all(FULL)).await;
@@ -191,26 +192,34 @@ impl Listener {
             tune(&stream);
             let (app, watcher, tls) =
                 (app.clone(), graceful.map(GracefulShutdown::watcher), self.tls.clone());
-            let (mut stopped, other) = (stopped.clone(), other.clone());
+            let (mut stopped, other) = (stopped.clone(), other());
             tokio::spawn(async move {
-                if let Some(mut other) = other().await {
-                    tune(&other);
-                    if let Err(error) = copy_bidirectional(&mut stream, &mut other).await {
-                        tracing::debug!("a connection that was passed on ended: {error}");
+                let serving = async {
+                    if let Some(mut other) = other.await {
+                        tune(&other);
+                        let _passing = place.line().answering()(axum::body::Body::empty());
+                        if let Err(error) = copy_bidirectional(&mut stream, &mut other).await {
+                            tracing::debug!("a connection that was passed on ended: {error}");
+                        }
+                        return;
                     }
-                    return drop(place);
-                }
-                match tls {
-                    None => answer(stream, Peer(peer), app, watcher).await,
-                    Some(tls) => tokio::select! {
-                        agreed = timeout(HANDSHAKE_TIME, tls.0.accept(stream)) => match agreed {
-                            Ok(Ok(stream)) => answer(stream, Peer(peer), app, watcher).await,
-                            Ok(Err(error)) => tracing::debug!("TLS was not agreed on: {error}"),
-                            Err(_) => tracing::debug!("TLS was not agreed on in {HANDSHAKE_TIME:?}"),
+                    let from = (Peer(peer), &place);
+                    match tls {
+                        None => answer(stream, from, app, watcher).await,
+                        Some(tls) => tokio::select! {
+                            agreed = timeout(HANDSHAKE_TIME, tls.0.accept(stream)) => match agreed {
+                                Ok(Ok(stream)) => answer(stream, from, app, watcher).await,
+                                Ok(Err(error)) => tracing::debug!("TLS was not agreed on: {error}"),
+                                Err(_) => tracing::debug!("TLS was not agreed on in {HANDSHAKE_TIME:?}"),
+                            },
+                            // Who has not said anything yet is not waited for.
+                            _ = stopped.changed() => {}
                         },
-                        // Who has not said anything yet is not waited for.
-                        _ = stopped.changed() => {}
-                    },
+                    }
+                };
+                tokio::select! {
+                    () = serving => {}
+                    () = place.ended() => tracing::debug!("a connection was ended"),
                 }
                 drop(place);
             });
@@ -225,14 +234,18 @@ pub struct Peer(pub SocketAddr);
 /// Answers the requests of one connection.
 async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    peer: Peer,
+    (peer, place): (Peer, &Place),
     app: Router,
     watcher: Option<Watcher>,
 ) {
     let app = TowerToHyperService::new(app);
+    let line = place.line();
     let app = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
         request.extensions_mut().insert(peer);
-        app.call(request)
+        request.extensions_mut().insert(line.clone());
+        let answering = line.answering();
+        let called = app.call(request);
+        async move { Ok::<_, std::convert::Infallible>(called.await?.map(answering)) }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -262,11 +275,15 @@ fn tune(stream: &TcpStream) {
     }
 }
 
+/// How many files this process may have open.
+pub fn open_files() -> usize {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    limit.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
+}
+
 /// As many as open files allow.
 fn most_connections() -> usize {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
-    let files = limit.map_or(MAX_CONNECTIONS, |files| usize::try_from(files).unwrap_or(usize::MAX));
-    files.saturating_sub(OTHER_FILES).clamp(16, MAX_CONNECTIONS)
+    open_files().saturating_sub(OTHER_FILES).clamp(16, MAX_CONNECTIONS)
 }
 
 fn acceptor(files: &TlsFiles) -> io::Result<Acceptor> {

@@ -140,6 +140,7 @@ pub struct Endpoint {
     iperf3: Option<Servers>,
     /// Where others reach it over HTTP.
     http: OnceLock<String>,
+    revoked: Mutex<access::Revoked>,
 }
 
 impl Endpoint {
@@ -192,6 +193,7 @@ impl Endpoint {
             once: Mutex::default(),
             iperf3: config.iperf3.clone().map(Servers::new),
             http: OnceLock::new(),
+            revoked: Mutex::default(),
             config,
         }))
     }

@@ -11,7 +11,10 @@ const MAX_NAME: usize = 100;
 const MAX_SIZE: u64 = 0o777_7777_7777;
 
 /// Writes a tar.
-pub struct Tar;
+#[derive(Default)]
+pub struct Tar {
+    is_over: bool,
+}
 
 impl Writer for Tar {
     fn begin(&mut self, member: &Member) -> io::Result<Vec<u8>> {
@@ -25,6 +28,10 @@ impl Writer for Tar {
         };
         let mut records = Vec::new();
         if name.len() > MAX_NAME {
+            if std::str::from_utf8(&name).is_err() {
+                // Names in these records are UTF-8 unless they are said not to be.
+                records.extend(record(b"hdrcharset", b"BINARY"));
+            }
             records.extend(record(b"path", &name));
         }
         if size > MAX_SIZE {
@@ -45,12 +52,12 @@ impl Writer for Tar {
 
     fn note(&mut self, _: &[u8]) {}
 
-    fn end(&mut self, member: &Member) -> Vec<u8> {
-        vec![0; padding(member.file.as_ref().map_or(0, |file| file.size))]
+    fn end(&mut self, member: &Member) -> io::Result<Vec<u8>> {
+        Ok(vec![0; padding(member.file.as_ref().map_or(0, |file| file.size))])
     }
 
-    fn finish(&mut self) -> Vec<u8> {
-        vec![0; 2 * BLOCK]
+    fn finish(&mut self) -> io::Result<Option<Vec<u8>>> {
+        Ok((!std::mem::replace(&mut self.is_over, true)).then(|| vec![0; 2 * BLOCK]))
     }
 }
 

@@ -184,12 +184,13 @@ impl Multipart {
         if let Some(sums) = sums {
             let mut sums = Some(sums);
             each(&*file, 0, size, &mut |bytes| {
+                access.check_valid()?;
                 sums.iter_mut().for_each(|sums| sums.update(bytes));
                 Ok(())
             })?;
             sums.map_or(Ok(()), |sums| sums.check().map(drop))?;
         }
-        Upload::settle(&self.sink, &*file, &entry).inspect_err(|_| {
+        Upload::settle(access, &self.sink, &*file, &entry).inspect_err(|_| {
             if !self.sink.has_part(&entry) {
                 self.is_over();
             }
@@ -212,6 +213,7 @@ impl Multipart {
         let mut whole = Upload::begin(access, &self.path, Some(size), Parents::Make)?;
         for Chosen { size, lies, .. } in chosen {
             let mut take = |bytes: &[u8]| {
+                access.check_valid()?;
                 sums.iter_mut().for_each(|sums| sums.update(bytes));
                 Ok(whole.write(bytes)?)
             };

@@ -1,18 +1,24 @@
 //! Lists of objects: keys in the order of their bytes, a page at a time, from a tree of directories.
 
+use axum::body::Body;
 use data_encoding::BASE64URL_NOPAD;
 use tidegate_transfer::endpoint::access::{Access, url_path};
 use tidegate_transfer::path::{RelPath, inside};
 
-use crate::names::value;
-use crate::pages::Pages;
+use crate::body::{Pieces, TEXT, streamed, text};
+use crate::limit::Share;
+use crate::names::{self, bytes, value};
+use crate::pages::{Extent, Pages, enter};
 use crate::refusal::{Answer, Refusal};
 use crate::tree::Item;
 use crate::validators::date_time;
-use crate::xml::Xml;
+use crate::xml::{Xml, printable};
 
 /// Most keys of a page, as S3 has it.
 const MAX_KEYS: usize = 1000;
+
+/// Most bytes of them: with long keys a page has fewer.
+const MAX_BYTES: usize = 1 << 20;
 
 /// What is asked for.
 #[derive(Debug)]
@@ -21,15 +27,16 @@ pub struct ListQuery {
     prefix: Vec<u8>,
     by_directory: bool,
     after: Vec<u8>,
-    start_after: String,
+    start_after: Vec<u8>,
     token: Option<String>,
     most: usize,
     encoded: bool,
 }
 
 impl ListQuery {
-    /// Reads what a query asks for.
-    pub fn read(query: &[(String, String)]) -> Answer<Self> {
+    /// Reads what the `query` of a URL asks for.
+    pub fn read(text: &str) -> Answer<Self> {
+        let query = &names::query(text)[..];
         let second = match value(query, "list-type") {
             None => false,
             Some("2") => true,
@@ -52,27 +59,28 @@ impl ListQuery {
             Some("url") => true,
             Some(_) => return Err(Refusal::senseless("encoding-type is url").called("InvalidArgument")),
         };
-        let start_after =
-            value(query, if second { "start-after" } else { "marker" }).unwrap_or_default().to_owned();
+        let start_after = bytes(text, if second { "start-after" } else { "marker" }).unwrap_or_default();
         let token = value(query, "continuation-token").filter(|_| second).map(str::to_owned);
         let after = match &token {
-            None => start_after.clone().into_bytes(),
+            None => start_after.clone(),
             Some(token) => BASE64URL_NOPAD.decode(token.as_bytes()).map_err(|_| {
                 Refusal::senseless("the continuation token cannot be read").called("InvalidArgument")
             })?,
         };
-        let prefix = value(query, "prefix").unwrap_or_default().as_bytes().to_vec();
+        let prefix = bytes(text, "prefix").unwrap_or_default();
         Ok(Self { second, prefix, by_directory, after, start_after, token, most, encoded })
     }
 }
 
 /// What of a bucket is on one page.
 #[derive(Debug, Default)]
-pub struct Listed {
+struct Listed {
     /// Keys and what bears them.
     objects: Vec<(Vec<u8>, Item)>,
     /// Directories that stand for all that is in them.
     prefixes: Vec<Vec<u8>>,
+    /// What all of them take in memory.
+    bytes: usize,
     /// The last of all these, if more come behind it.
     next: Option<Vec<u8>>,
 }
@@ -93,13 +101,33 @@ impl Level {
             None => bucket.to_vec(),
             Some(path) => inside(bucket, path),
         };
-        let pages = Pages::new(path, rest[..end].to_vec());
+        let pages = Pages::new(path, rest[..end].to_vec(), Extent::Page);
         Self { prefix, pages }
     }
 }
 
-/// Lists what is `asked` of `bucket`.
-pub fn list(access: &Access, bucket: &[u8], asked: &ListQuery) -> Answer<Listed> {
+/// The answer to who may do what `access` says and has the `share`: what is `asked` of `bucket`.
+pub fn answer(access: &Access, share: &Share, bucket: &[u8], asked: ListQuery) -> Answer<Body> {
+    let mut held = share.memory(Extent::Page.memory() + 4 * TEXT)?;
+    // A page is shorter where there is no memory for all of it.
+    let has_room = |bytes: usize| bytes < MAX_BYTES && held.resize(Extent::Page.memory() + bytes + 4 * TEXT);
+    let listed = list(access, bucket, &asked, has_room)?;
+    held.resize(listed.bytes + 4 * TEXT);
+    Ok(streamed(access, held, pieces(bucket, asked, listed)))
+}
+
+/// Whether XML can have these bytes as text; where they are encoded there it can have any.
+fn is_text(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| !text.chars().any(|c| printable(c) != c))
+}
+
+/// Lists as much as there `has_room` for, in bytes.
+fn list(
+    access: &Access,
+    bucket: &[u8],
+    asked: &ListQuery,
+    mut has_room: impl FnMut(usize) -> bool,
+) -> Answer<Listed> {
     let ListQuery { prefix, after, by_directory, most, .. } = asked;
     let mut listed = Listed::default();
     if *most == 0 {
@@ -114,47 +142,93 @@ pub fn list(access: &Access, bucket: &[u8], asked: &ListQuery) -> Answer<Listed>
     let mut open = vec![Level::new(bucket, first.to_vec(), after)];
     let mut last = Vec::new();
     while let Some(level) = open.last_mut() {
-        let Some(item) = level.pages.next(access)? else {
+        let Some(own) = level.pages.next(access)? else {
             open.pop();
             continue;
         };
-        // Keys are UTF-8: no client could ask for another.
-        if std::str::from_utf8(&item.name).is_err() {
+        let is_directory = own.ends_with(b"/");
+        if !asked.encoded && !is_text(&own) {
             continue;
         }
-        let key = [&level.prefix[..], &item.key()].concat();
+        let key = [&level.prefix[..], &own].concat();
         // A directory that stands for all that is in it was told of if it is the last.
-        let goes_on = item.is_directory() && after.starts_with(&key) && !(*by_directory && *after == key);
+        let goes_on = is_directory && after.starts_with(&key) && !(*by_directory && *after == key);
         if !key.starts_with(prefix) || (key <= *after && !goes_on) {
             continue;
         }
+        let Some(item) = level.pages.at(access, &own)? else { continue };
         if item.is_directory() && !by_directory {
             if !item.by_link {
+                enter(open.iter_mut().map(|level| &mut level.pages));
                 open.push(Level::new(bucket, key, after));
             }
             continue;
         }
-        if listed.objects.len() + listed.prefixes.len() == *most {
+        let count = listed.objects.len() + listed.prefixes.len();
+        if count == *most || (count > 0 && !has_room(listed.bytes)) {
             listed.next = Some(last);
             break;
         }
         last.clone_from(&key);
+        listed.bytes += key.len() + ROW;
         match item.is_directory() {
             true => listed.prefixes.push(key),
-            false => listed.objects.push((key, item)),
+            false => {
+                listed.bytes += item.name.len() + item.version.tag.len();
+                listed.objects.push((key, item));
+            }
         }
     }
     Ok(listed)
 }
 
-/// Writes a page as S3 does.
-pub fn write(xml: &mut Xml, bucket: &[u8], asked: &ListQuery, listed: &Listed) {
-    let text = |key: &[u8]| match asked.encoded {
-        true => url_path(key),
-        false => String::from_utf8_lossy(key).into_owned(),
+/// What a row of a page takes in memory beside its text.
+const ROW: usize = size_of::<(Vec<u8>, Item)>();
+
+/// A line of a page.
+enum Line {
+    Object(Vec<u8>, Item),
+    Prefix(Vec<u8>),
+}
+
+/// A page as S3 writes it.
+fn pieces(bucket: &[u8], asked: ListQuery, listed: Listed) -> Pieces {
+    let mut before = super::begun("ListBucketResult");
+    head(&mut before, bucket, &asked, &listed);
+    let objects = listed.objects.into_iter().map(|(key, item)| Line::Object(key, item));
+    let lines = objects.chain(listed.prefixes.into_iter().map(Line::Prefix)).map(Ok);
+    let write = move |line: &Line, text: &mut String| {
+        let mut xml = Xml::part();
+        match line {
+            Line::Object(key, item) => xml.within("Contents", |xml| {
+                xml.element("Key", &asked.text(key));
+                xml.element("LastModified", &date_time(item.version.modified));
+                xml.element("ETag", &item.version.tag);
+                xml.element("Size", &item.size.unwrap_or(0).to_string());
+                xml.element("StorageClass", "STANDARD");
+            }),
+            Line::Prefix(key) => {
+                xml.within("CommonPrefixes", |xml| xml.element("Prefix", &asked.text(key)));
+            }
+        }
+        text.push_str(&xml.finish());
     };
+    text(before.finish(), lines, write, || super::ended("ListBucketResult"))
+}
+
+impl ListQuery {
+    /// A key as it was asked for.
+    fn text(&self, key: &[u8]) -> String {
+        match self.encoded {
+            true => url_path(key),
+            false => String::from_utf8_lossy(key).into_owned(),
+        }
+    }
+}
+
+fn head(xml: &mut Xml, bucket: &[u8], asked: &ListQuery, listed: &Listed) {
     xml.element("Name", &String::from_utf8_lossy(bucket));
-    xml.element("Prefix", &text(&asked.prefix));
+    xml.element("Prefix", &asked.text(&asked.prefix));
     xml.element("MaxKeys", &asked.most.to_string());
     xml.element("IsTruncated", if listed.next.is_some() { "true" } else { "false" });
     if asked.by_directory {
@@ -165,7 +239,7 @@ pub fn write(xml: &mut Xml, bucket: &[u8], asked: &ListQuery, listed: &Listed) {
     }
     if asked.second {
         xml.element("KeyCount", &(listed.objects.len() + listed.prefixes.len()).to_string());
-        xml.element("StartAfter", &text(asked.start_after.as_bytes()));
+        xml.element("StartAfter", &asked.text(&asked.start_after));
         if let Some(token) = &asked.token {
             xml.element("ContinuationToken", token);
         }
@@ -173,22 +247,10 @@ pub fn write(xml: &mut Xml, bucket: &[u8], asked: &ListQuery, listed: &Listed) {
             xml.element("NextContinuationToken", &BASE64URL_NOPAD.encode(next));
         }
     } else {
-        xml.element("Marker", &text(asked.start_after.as_bytes()));
+        xml.element("Marker", &asked.text(&asked.start_after));
         if let Some(next) = &listed.next {
-            xml.element("NextMarker", &text(next));
+            xml.element("NextMarker", &asked.text(next));
         }
-    }
-    for (key, item) in &listed.objects {
-        xml.within("Contents", |xml| {
-            xml.element("Key", &text(key));
-            xml.element("LastModified", &date_time(item.version.modified));
-            xml.element("ETag", &item.version.tag);
-            xml.element("Size", &item.size.unwrap_or(0).to_string());
-            xml.element("StorageClass", "STANDARD");
-        });
-    }
-    for prefix in &listed.prefixes {
-        xml.within("CommonPrefixes", |xml| xml.element("Prefix", &text(prefix)));
     }
 }
 
@@ -223,24 +285,27 @@ mod tests {
 
     /// All pages of a list, taken `most` at a time.
     fn all(access: &Access, prefix: &str, after: &str, by_directory: bool, most: usize) -> Vec<String> {
-        let mut query =
-            vec![("list-type".to_owned(), "2".to_owned()), ("max-keys".to_owned(), most.to_string())];
-        query.push(("prefix".to_owned(), prefix.to_owned()));
-        query.push(("start-after".to_owned(), after.to_owned()));
+        let mut query = format!(
+            "list-type=2&max-keys={most}&prefix={}&start-after={}",
+            url_path(prefix.as_bytes()),
+            url_path(after.as_bytes())
+        );
         if by_directory {
-            query.push(("delimiter".to_owned(), "/".to_owned()));
+            query.push_str("&delimiter=%2F");
         }
+        let asked = query.clone();
         let mut found = Vec::new();
         loop {
-            let listed = list(access, b"bucket", &ListQuery::read(&query).expect("read")).expect("listed");
+            let listed =
+                list(access, b"bucket", &ListQuery::read(&query).expect("read"), |bytes| bytes < 2 * ROW)
+                    .expect("listed");
             let keys = listed.objects.into_iter().map(|(key, _)| key).chain(listed.prefixes);
             let mut page: Vec<String> = keys.map(|key| String::from_utf8(key).expect("text")).collect();
             page.sort_unstable();
             assert!(page.len() <= most);
             found.append(&mut page);
             let Some(next) = listed.next else { return found };
-            query.retain(|(name, _)| name != "continuation-token");
-            query.push(("continuation-token".to_owned(), BASE64URL_NOPAD.encode(&next)));
+            query = format!("{asked}&continuation-token={}", BASE64URL_NOPAD.encode(&next));
         }
     }
 
@@ -283,10 +348,8 @@ mod tests {
             ("max-keys", "many"),
             ("encoding-type", "xml"),
         ] {
-            assert!(ListQuery::read(&[(name.to_owned(), value.to_owned())]).is_err(), "{name}={value}");
+            assert!(ListQuery::read(&format!("{name}={value}")).is_err(), "{name}={value}");
         }
-        let bad =
-            [("list-type", "2"), ("continuation-token", "!")].map(|(n, v)| (n.to_owned(), v.to_owned()));
-        assert!(ListQuery::read(&bad).is_err());
+        assert!(ListQuery::read("list-type=2&continuation-token=!").is_err());
     }
 }

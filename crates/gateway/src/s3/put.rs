@@ -33,7 +33,7 @@ const PARAMETERS: [&str; 6] = ["uploadId", "partNumber", "uploads", "delete", "x
 
 /// Does what `asked` wants, who is known to be `asker`.
 pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
-    let Asked { parts, path, query } = &asked;
+    let Asked { parts, path, query, share } = &asked;
     is_known(query, &PARAMETERS)?;
     let (bucket, key) = split(path);
     if bucket.is_empty() {
@@ -52,7 +52,8 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
         (&Method::PUT, None, false, false) if copies => {
             let Asker { access, by } = asker;
             access.check(path, Right::Write)?;
-            nothing(body, parts, by, StatusCode::BAD_REQUEST).await?;
+            nothing((&access, share), body, Expected::read(parts, by, true)?, StatusCode::BAD_REQUEST)
+                .await?;
             let (to, headers) = (path.clone(), parts.headers.clone());
             blocking(move || copy(&access, &to, &headers)).await
         }
@@ -60,7 +61,8 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
         (&Method::PUT, None, false, false) if key.ends_with(b"/") => {
             let (path, Asker { access, by }) = (path.clone(), asker);
             access.check(&path, Right::Write)?;
-            nothing(body, parts, by, StatusCode::BAD_REQUEST).await?;
+            nothing((&access, share), body, Expected::read(parts, by, true)?, StatusCode::BAD_REQUEST)
+                .await?;
             blocking(move || directory(&access, &path)).await
         }
         (&Method::PUT, None, false, false) => {
@@ -75,15 +77,18 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
             let (served, to, modified) = (Arc::clone(served), path.clone(), modified(&parts.headers, true));
             let Asker { access, by } = asker;
             access.check(path, Right::Write)?;
-            nothing(body, parts, by, StatusCode::BAD_REQUEST).await?;
-            let id = blocking(move || served.uploads.begin(&access, &to, modified)).await?;
+            nothing((&access, share), body, Expected::read(parts, by, true)?, StatusCode::BAD_REQUEST)
+                .await?;
+            let share = Arc::clone(share);
+            let id = blocking(move || served.uploads.begin(&access, share, &to, modified)).await?;
             Ok(named("InitiateMultipartUploadResult", path, |xml| xml.element("UploadId", &id)))
         }
         (&Method::POST, None, false, true) if key.is_empty() => {
             let Asker { access, by } = asker;
-            let text = document(body, Expected::read(parts, by, served.unverified)?).await?;
+            let expected = Expected::read(parts, by, served.unverified)?;
+            let document = document((&access, share), body, expected).await?;
             let bucket = bucket.to_vec();
-            blocking(move || remove_all(&access, &bucket, &text)).await
+            blocking(move || remove_all(&access, &bucket, &document.text)).await
         }
         (&Method::POST, Some(id), false, false) => complete(served, &asked, asker, (id, body)).await,
         (&Method::DELETE, Some(id), false, false) => {
@@ -109,11 +114,11 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
 
 /// A bucket is a directory; where it is to lie does not matter here.
 async fn make_bucket(asked: Asked, asker: Asker, body: Body) -> Answer {
-    let (Asked { parts, path, .. }, Asker { access, by }) = (asked, asker);
+    let (Asked { parts, path, share, .. }, Asker { access, by }) = (asked, asker);
     access.check(&path, Right::Write)?;
-    let text = document(body, Expected::read(&parts, by, true)?).await?;
-    if !text.trim().is_empty() {
-        document::read(&text, |names, _| match &names[0][..] {
+    let document = document((&access, &share), body, Expected::read(&parts, by, true)?).await?;
+    if !document.text.trim().is_empty() {
+        document::read(&document.text, |names, _| match &names[0][..] {
             "CreateBucketConfiguration" => Ok(()),
             _ => Err(malformed()),
         })?;
@@ -145,7 +150,7 @@ fn remove_bucket(access: &Access, path: &[u8]) -> Answer {
 
 async fn put_part(
     served: &Arc<Served>,
-    Asked { parts, path, query }: &Asked,
+    Asked { parts, path, query, share }: &Asked,
     asker: Asker,
     (id, body): (&str, Body),
 ) -> Answer {
@@ -154,7 +159,7 @@ async fn put_part(
     let expected = Expected::read(parts, asker.by, served.unverified)?;
     let size = expected.size;
     let part = blocking(move || Receiving::begin(upload, &number, size)).await?;
-    let (part, sums) = receive(body, expected, part).await?;
+    let (part, sums) = receive((&asker.access, share), body, expected, part).await?;
     let tag = blocking(move || part.finish(sums)).await?;
     let mut response = StatusCode::OK.into_response();
     response
@@ -164,14 +169,15 @@ async fn put_part(
 }
 
 async fn complete(served: &Arc<Served>, asked: &Asked, asker: Asker, (id, body): (&str, Body)) -> Answer {
-    let Asked { parts, path, .. } = asked;
+    let Asked { parts, path, share, .. } = asked;
     let upload = served.uploads.find(&asker.access, path, id)?;
     let Asker { access, by } = asker;
-    let text = document(body, Expected::completing(parts, by)?).await?;
-    let completion = Completion::read(&text, &parts.headers)?;
+    let document = document((&access, share), body, Expected::completing(parts, by)?).await?;
+    let completion = Completion::read(&document.text, &parts.headers)?;
     let (served, id) = (Arc::clone(served), id.to_owned());
     let version = blocking(move || {
         let version = upload.complete(&access, completion)?;
+        drop(document);
         served.uploads.end(&id);
         Ok(version)
     });
@@ -198,6 +204,7 @@ fn copy(access: &Access, to: &[u8], headers: &HeaderMap) -> Answer {
     let mut upload = Upload::begin(access, to, Some(source.size), Parents::Make)?;
     for piece in source.pieces(0..source.size) {
         let piece = piece.map_err(|error| Refusal::new(StatusCode::CONFLICT, error.to_string()))?;
+        access.check_valid()?;
         upload.write(&piece)?;
     }
     let version = upload.finish(access, modified)?.unwrap_or(source.version);

@@ -1,14 +1,18 @@
 //! Requests as they come, answered without a network.
 
+mod bounds;
 mod documents;
+mod ending;
+mod names;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
 use data_encoding::HEXLOWER;
 use sha2::{Digest as _, Sha256};
 use tidegate_transfer::endpoint::access::{AccessToken, token_from_state};
@@ -17,8 +21,7 @@ use tidegate_transfer::wire::ticket::Claims;
 use tokio::runtime::Runtime;
 
 use super::{Served, handle};
-use crate::hashes::Hashes;
-use crate::limit::Limit;
+use crate::limit::Limits;
 use crate::multipart::Uploads;
 use crate::signature;
 
@@ -26,9 +29,15 @@ use crate::signature;
 pub struct Site {
     _outer: tempfile::TempDir,
     pub root: PathBuf,
-    served: Arc<Served>,
-    runtime: Runtime,
+    pub state: PathBuf,
+    pub served: Arc<Served>,
+    pub runtime: Runtime,
     pub token: AccessToken,
+}
+
+/// A token that allows everything.
+fn all_of(state: &Path) -> AccessToken {
+    token_from_state(state, &Claims { delete: true, ..Claims::FULL }).expect("issued")
 }
 
 /// What came back.
@@ -36,7 +45,7 @@ pub struct Site {
 pub struct Answered {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    pub body: String,
+    pub body: Vec<u8>,
 }
 
 impl Site {
@@ -47,11 +56,15 @@ impl Site {
             std::fs::create_dir(directory).expect("made");
         }
         let endpoint = Endpoint::bind(Config::local(&root, &state)).expect("bound");
-        let token = token_from_state(&state, &Claims { delete: true, ..Claims::FULL }).expect("issued");
-        let (uploads, hashes, limit) = (Uploads::default(), Hashes::default(), Limit::new(100));
-        let served = Arc::new(Served { endpoint, unverified: false, uploads, hashes, limit });
+        let token = all_of(&state);
+        let (uploads, hashes, limits) = (Uploads::default(), Arc::default(), Limits::new(1 << 20));
+        let served = Arc::new(Served { endpoint, unverified: false, uploads, hashes, limits });
         let runtime = Runtime::new().expect("a runtime");
-        Self { _outer: outer, root, served, runtime, token }
+        Self { _outer: outer, root, state, served, runtime, token }
+    }
+
+    pub fn another_token(&self) -> AccessToken {
+        all_of(&self.state)
     }
 
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) {
@@ -66,8 +79,11 @@ impl Site {
 
     /// A request with the token as a bearer's.
     pub fn ask(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answered {
-        let bearer = format!("Bearer {}", self.token.to_word());
-        self.send(method, target, &[headers, &[("authorization", &bearer)]].concat(), body)
+        self.send(method, target, &[headers, &[("authorization", &self.bearer())]].concat(), body)
+    }
+
+    pub fn bearer(&self) -> String {
+        format!("Bearer {}", self.token.to_word())
     }
 
     /// One that is signed for the body `signed`, and has `body`.
@@ -77,32 +93,64 @@ impl Site {
         headers: &[(&str, &str)],
         (signed, body): (&str, &str),
     ) -> Answered {
-        let sum = HEXLOWER.encode(&Sha256::digest(signed));
+        let headers = self.signed((method, target), headers, signed);
+        let headers: Vec<(&str, &str)> =
+            headers.iter().map(|(name, value)| (&name[..], &value[..])).collect();
+        self.send(method, target, &headers, body)
+    }
+
+    /// The headers of a request that is signed for a body.
+    pub fn signed(
+        &self,
+        (method, target): (&str, &str),
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> Vec<(String, String)> {
+        let sum = HEXLOWER.encode(&Sha256::digest(body));
         let headers = [&[("host", "h"), ("x-amz-content-sha256", &sum)], headers].concat();
         let now = SystemTime::now();
         let made = signature::sign(method, target, &headers, (&self.token.id, &self.token.secret), now);
-        let made: Vec<(&str, &str)> = made.iter().map(|(name, value)| (&name[..], &value[..])).collect();
-        self.send(method, target, &[&headers, &made[..]].concat(), body)
+        let own = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        headers.iter().map(own).chain(made).collect()
     }
 
     fn send(&self, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answered {
+        let length = body.len().to_string();
+        let headers = [headers, &[("content-length", &length)]].concat();
+        self.runtime.block_on(async {
+            let response = self.begin(method, target, &headers, Body::from(body.to_owned())).await;
+            let (parts, body) = response.into_parts();
+            let body = match to_bytes(body, usize::MAX).await {
+                Ok(bytes) => bytes.to_vec(),
+                Err(error) => format!("cut off: {error}").into_bytes(),
+            };
+            Answered { status: parts.status, headers: parts.headers, body }
+        })
+    }
+
+    /// Begins to be answered.
+    pub async fn begin(&self, method: &str, target: &str, headers: &[(&str, &str)], body: Body) -> Response {
+        self.begin_owned(method, target, headers, body).await
+    }
+
+    /// The same, which needs nothing of this any more.
+    pub fn begin_owned(
+        &self,
+        method: &str,
+        target: &str,
+        headers: &[(&str, &str)],
+        body: Body,
+    ) -> impl Future<Output = Response> + Send + use<> {
         let mut request = Request::builder().method(method).uri(target);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let request = request.header("content-length", body.len()).body(Body::from(body.to_owned()));
-        let request = request.expect("a request");
-        self.runtime.block_on(async {
-            let response = handle(State(Arc::clone(&self.served)), request).await;
-            let (parts, body) = response.into_parts();
-            let body =
-                to_bytes(body, usize::MAX).await.map_or_else(|error| error.to_string().into(), Into::into);
-            let body: Vec<u8> = body;
-            Answered {
-                status: parts.status,
-                headers: parts.headers,
-                body: String::from_utf8_lossy(&body).into_owned(),
-            }
-        })
+        handle(State(Arc::clone(&self.served)), request.body(body).expect("a request"))
+    }
+}
+
+impl Answered {
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
     }
 }

@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ use crate::endpoint::rights::{may_delete, may_read, may_use, may_write};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::store::named::{Reached, Scope};
+use crate::sys::confined::stat_trusted;
+use crate::sys::identity::{FileIdentity, fingerprint};
 use crate::sys::{clock, fs, random};
 use crate::wire::ticket::Claims;
 use crate::wire::tls::write_private;
@@ -29,7 +32,7 @@ const NAME_BYTES: usize = 8;
 /// The file of the state directory that lists what was revoked.
 const REVOKED: &str = "revoked-tokens";
 
-/// Most tokens that are revoked at a time: the list is read with each request.
+/// Most tokens that are revoked at a time.
 const MAX_REVOKED: usize = 10_000;
 
 /// A token: `ID.SECRET` where one word is wanted, and a key pair where two are.
@@ -85,6 +88,9 @@ fn unknown() -> Error {
     Error::new(ErrorKind::Authentication, "the token is not valid here")
 }
 
+/// The names of what was revoked, and the version of the list that has them.
+pub(super) type Revoked = Option<(FileIdentity, HashSet<String>)>;
+
 /// What a request does with a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Right {
@@ -133,6 +139,17 @@ impl Access {
         Ok(Scope { root, claim: &self.claims.path, followed })
     }
 
+    /// Fails once it has expired or was revoked: what was begun with it ends then.
+    pub fn check_valid(&self) -> Result<()> {
+        check_time(&self.claims)?;
+        self.endpoint.check_revoked(&self.name)
+    }
+
+    /// A file without a name, for what does not fit into memory.
+    pub fn scratch(&self) -> std::io::Result<fs::File> {
+        fs::nameless(&self.endpoint.config.state)
+    }
+
     /// Goes to `path`, if it allows `right` there.
     pub fn reach(&self, path: &[u8], right: Right) -> Result<Reached> {
         self.scope(path, right)?.reach(path)
@@ -153,15 +170,25 @@ impl Endpoint {
     /// What the holder of the token `id` may who has proved to know its secret, which is told for that.
     pub fn access_of(self: &Arc<Self>, id: &str) -> Result<(Access, String)> {
         let (name, claims) = read_id(id)?;
-        claims.check_time(clock::wall()).map_err(|_| {
-            Error::new(ErrorKind::Authentication, "this token has expired: ask for a new one")
-        })?;
-        if revoked(&self.config.state)?.contains(&name) {
-            return Err(Error::new(ErrorKind::Authentication, "this token was revoked: ask for a new one"));
-        }
+        check_time(&claims)?;
+        self.check_revoked(&name)?;
         let access =
             Access { endpoint: Arc::clone(self), claims: Arc::new(claims), name: Arc::from(name.as_str()) };
         Ok((access, secret_of(&self.secret, id)))
+    }
+
+    /// Fails if the token that is called `name` was revoked. The list is read again once it is another one.
+    fn check_revoked(&self, name: &str) -> Result<()> {
+        let path = list(&self.config.state);
+        let version = stat_trusted(path.as_os_str().as_bytes()).map(|stat| fingerprint(&stat));
+        let mut known = self.revoked.lock().expect("not poisoned");
+        if known.as_ref().is_none_or(|(of, _)| version.as_ref() != Ok(of)) {
+            // Of what is written meanwhile the version is an older one, and it is read once more.
+            let names = revoked(&self.config.state)?;
+            *known = version.ok().map(|version| (version, names.clone()));
+            return refuse_revoked(&names, name);
+        }
+        known.as_ref().map_or(Ok(()), |(_, names)| refuse_revoked(names, name))
     }
 
     /// Says where others reach what is served over HTTP: a URL without a slash at its end.
@@ -240,6 +267,19 @@ fn list(state: &Path) -> PathBuf {
     state.join(REVOKED)
 }
 
+/// Fails if the claims hold no more.
+fn check_time(claims: &Claims) -> Result<()> {
+    let expired = |_| Error::new(ErrorKind::Authentication, "this token has expired: ask for a new one");
+    claims.check_time(clock::wall()).map_err(expired)
+}
+
+fn refuse_revoked(names: &HashSet<String>, name: &str) -> Result<()> {
+    match names.contains(name) {
+        true => Err(Error::new(ErrorKind::Authentication, "this token was revoked: ask for a new one")),
+        false => Ok(()),
+    }
+}
+
 /// The names of what was revoked.
 fn revoked(state: &Path) -> Result<HashSet<String>> {
     match fs::read_to_string(&list(state)) {
@@ -289,8 +329,12 @@ mod tests {
         let error = endpoint.access(&token).expect_err("revoked");
         assert!(error.message.contains("revoked"), "{error}");
         endpoint.access(&other).expect("let in");
+        let access = endpoint.access(&other).expect("let in");
         revoke(&state, &other.name().expect("one")).expect("revoked");
         endpoint.access(&other).expect_err("revoked");
+        access.check_valid().expect_err("what was begun ends, too");
+        std::fs::remove_file(list(&state)).expect("removed");
+        access.check_valid().expect("the list is another one");
         for bad in ["", "xyz", "0123", "a.b", "..", "0123456789abcdeg"] {
             assert!(revoke(&state, bad).is_err(), "{bad}");
         }

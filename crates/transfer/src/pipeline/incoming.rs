@@ -250,8 +250,10 @@ impl Incoming {
     /// Says that the file is committed or given up; what still arrives of it is ignored.
     pub fn end(&self) {
         // Not while the unfinished file is being opened: another may be about to take its place.
-        let _state = self.lock();
+        let mut state = self.lock();
         self.ended.store(true, Relaxed);
+        // It may be known for as long as others are that came with it, and its descriptor is wanted for those.
+        state.part = None;
     }
 
     /// Whether it has ended.
@@ -447,6 +449,7 @@ mod tests {
     use super::*;
     use crate::manifest::{BLOCK, Kind, Timestamp};
     use crate::path::RelPath;
+    use crate::store::memory::NullSink;
 
     fn incoming(size: u64, verify: Verify, left: Option<HashMap<u64, Digest>>) -> Incoming {
         let kind = Kind::File { size, fingerprint: [0; 16] };
@@ -489,6 +492,15 @@ mod tests {
             assert_eq!(file.written(SEGMENT + block * BLOCK, [0; 32]), Ok(Change::Nothing));
         }
         assert_eq!(file.written(2 * SEGMENT - BLOCK, [0; 32]), Ok(Change::Complete));
+    }
+
+    #[test]
+    fn a_file_that_has_ended_gives_its_descriptor_back_though_others_know_it_still() {
+        let (file, descriptors) = (incoming(10, Verify::Blake3, None), Quota::new(1));
+        file.part(&NullSink, descriptors.take(1)).expect("opened");
+        assert!(descriptors.take(1).is_none() && file.is_open());
+        file.end();
+        assert!(descriptors.take(1).is_some() && !file.is_open());
     }
 
     #[test]

@@ -3,9 +3,11 @@
 //! [`confined`](super::confined).
 
 pub use rustix::fs::{
-    Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps,
-    UTIME_NOW, UTIME_OMIT, fchmod, flock, fstat, futimens, ioctl_getflags, seek,
+    Dir, DirEntry, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec,
+    Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, flock, fstat, futimens, ioctl_getflags, seek,
 };
+
+pub use std::fs::File;
 
 use std::io::Write as _;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -148,9 +150,9 @@ fn private_directory(directory: &Path) -> std::io::Result<()> {
 
 /// Waits until no other process holds `directory`, which is made if need be; it is held until what is answered is
 /// dropped, as far as the file system knows locks.
-pub fn hold_directory(directory: &Path) -> std::io::Result<std::fs::File> {
+pub fn hold_directory(directory: &Path) -> std::io::Result<File> {
     private_directory(directory)?;
-    let held = std::fs::File::open(directory)?;
+    let held = File::open(directory)?;
     let _ = flock(&held, FlockOperation::LockExclusive);
     Ok(held)
 }
@@ -171,4 +173,39 @@ pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     file.write_all(content)?;
     file.sync_all()?;
     std::fs::rename(&temporary, path)
+}
+
+/// A file without a name in `directory`, for its owner alone, which is gone once it is closed.
+pub fn nameless(directory: &Path) -> std::io::Result<File> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    match rustix::fs::open(directory, flags | OFlags::TMPFILE, Mode::RUSR | Mode::WUSR) {
+        Ok(file) => Ok(file.into()),
+        // Not all file systems have that.
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
+            let name = format!("scratch{}-{}", std::process::id(), WRITES.fetch_add(1, Relaxed));
+            let path = directory.join(name);
+            let file =
+                rustix::fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;
+            std::fs::remove_file(&path)?;
+            Ok(file.into())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_nameless_file_keeps_what_is_written_and_leaves_no_name() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = nameless(directory.path()).expect("made");
+        write_at(&file, b"content", 3).expect("written");
+        let mut buffer = [9; 10];
+        assert_eq!(read_at(&file, &mut buffer, 0), Ok(10));
+        assert_eq!(&buffer, b"\0\0\0content");
+        assert_eq!(directory.path().read_dir().expect("read").count(), 0);
+        nameless(&directory.path().join("none")).expect_err("no directory");
+    }
 }

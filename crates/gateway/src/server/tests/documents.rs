@@ -5,7 +5,7 @@ use data_encoding::BASE64;
 use proptest::prelude::*;
 use tidegate_fetch::checksum::{Algorithm, Hashers};
 
-use super::{Answered, Site};
+use super::Site;
 
 fn md5(text: &str) -> String {
     let mut hashers = Hashers::new([Algorithm::Md5]);
@@ -53,14 +53,14 @@ fn a_document_is_held_to_what_vouches_for_it_before_anything_is_done() {
     let unsigned = [("x-amz-content-sha256", "UNSIGNED-PAYLOAD")];
     assert_eq!(ask("", &a, &unsigned).status, StatusCode::FORBIDDEN, "said twice");
     let done = ask(&a, &a, &[("content-md5", &of_a)]);
-    assert!(done.status == StatusCode::OK && done.body.contains("<Deleted><Key>a</Key>"), "{done:?}");
+    assert!(done.status == StatusCode::OK && done.text().contains("<Deleted><Key>a</Key>"), "{done:?}");
     assert!(site.read("bucket/a").is_none() && site.read("bucket/b").is_some());
 }
 
 /// An upload of `parts` in the order given; answers with what its document lists and the request that completes it.
 fn upload(site: &Site, key: &str, parts: &[(u32, &str)]) -> (String, String) {
     let begun = site.ask_s3(("POST", &format!("/{key}?uploads")), &[], ("", ""));
-    let id = between(&begun.body, "<UploadId>", "</UploadId>").to_owned();
+    let id = between(&begun.text(), "<UploadId>", "</UploadId>").to_owned();
     let mut listed = Vec::new();
     for (number, content) in parts {
         let target = format!("/{key}?partNumber={number}&uploadId={id}");
@@ -94,8 +94,8 @@ fn an_upload_is_completed_by_the_document_that_was_signed_and_by_no_part_of_it()
         (&document, &document, &[("x-amz-checksum-type", "COMPOSITE"), crc]),
     ];
     for (signed, body, headers) in refusals {
-        let Answered { status, body, .. } = complete(signed, body, headers);
-        assert_eq!(status, StatusCode::BAD_REQUEST, "{headers:?}: {body}");
+        let refused = complete(signed, body, headers);
+        assert_eq!(refused.status, StatusCode::BAD_REQUEST, "{headers:?}: {}", refused.text());
         assert_eq!(site.read("bucket/key"), None);
     }
     let whole = BASE64.encode(&crc32(b"onetwo3"));
@@ -184,7 +184,7 @@ fn what_is_asked_of_an_object_and_not_kept_neither_writes_nor_removes_it() {
     for target in
         ["/bucket/key?versionId=null&x-id=GetObject", "/bucket/key?response-content-type=a&partNumber=1"]
     {
-        assert_eq!(site.ask_s3(("GET", target), &[], ("", "")).body, "content", "{target}");
+        assert_eq!(site.ask_s3(("GET", target), &[], ("", "")).text(), "content", "{target}");
     }
     // A directory has no content that could be kept, and a bucket none but its configuration.
     for (target, body) in
@@ -217,7 +217,7 @@ fn a_request_for_properties_is_a_document_that_is_held_to_its_sum() {
     for (body, headers) in [("", &[][..]), (all, &[]), (all, &[("content-md5", &md5(all)[..])])] {
         let told = ask(body, headers);
         assert!(
-            told.status == StatusCode::MULTI_STATUS && told.body.contains("/directory/file<"),
+            told.status == StatusCode::MULTI_STATUS && told.text().contains("/directory/file<"),
             "{told:?}"
         );
     }
