@@ -373,7 +373,7 @@ fn endpoints_are_remembered_by_name() {
     assert_eq!(world.tree("a/in/dir"), TREE);
     assert_eq!(world.tree("b/sub/x/dir"), TREE);
     // The environment comes first, and names are not told apart by case or punctuation there.
-    let ran = common::finish(world.command().env("TIDEGATE_REMOTE_DTN_1", &b.address).args([
+    let ran = finish(world.command().env("TIDEGATE_REMOTE_DTN_1", &b.address).args([
         "copy",
         "dir/empty",
         "dtn-1:from-env",
@@ -403,12 +403,12 @@ fn any_name_is_copied_and_shown_safely() {
     let longest = [b'z'; 255];
     let names: [&[u8]; 6] = [b"-rf", b"new\nline", b"\x1b[31mred", b"\xff\xfe", b"tg:x", &longest];
     for name in names {
-        world.write(std::path::Path::new("odd").join(OsStr::from_bytes(name)), name);
+        world.write(Path::new("odd").join(OsStr::from_bytes(name)), name);
     }
     world.ok(&["copy", "odd/", &a.at("x/")]);
     world.ok(&["copy", &a.at("x/"), "back"]);
     for name in names {
-        assert_eq!(world.read(std::path::Path::new("back").join(OsStr::from_bytes(name))), name);
+        assert_eq!(world.read(Path::new("back").join(OsStr::from_bytes(name))), name);
     }
     world.ok(&["copy", "--", "odd/-rf", "-dash"]);
     assert_eq!(world.read("-dash"), b"-rf");

@@ -623,10 +623,7 @@ fn an_upload_that_stalls_ends_with_its_token() {
     let head = format!(
         "PUT /file HTTP/1.1\r\nhost: h\r\nauthorization: Bearer {token}\r\ncontent-length: 99\r\ncontent-md5: JfnnlDI7RTiF9RgfG2JNCw==\r\n\r\n"
     );
-    let waiting = {
-        let place = place.clone();
-        std::thread::spawn(move || answer(&place, &(head + "123")))
-    };
+    let waiting = std::thread::spawn(move || answer(&place, &(head + "123")));
     let work = world.path("root/.tidegate");
     eventually(|| work.exists());
     world.ok(&["ticket", "--state", &state, "--revoke", &token]);
