@@ -121,6 +121,7 @@ impl Visit {
         self.outbox.send(&Message::Accepted { token: TOKEN });
         self.outbox.send(&Message::Single(single));
         self.outbox.send(&Message::Roots(Vec::new()));
+        self.outbox.send(&Message::ContentsMode(None));
     }
 
     /// The next message that is no set-point; polls are answered.
