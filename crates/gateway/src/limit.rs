@@ -243,9 +243,10 @@ mod tests {
     #[test]
     fn a_token_has_its_share_until_its_answers_are_sent() {
         let outer = tempfile::tempdir().expect("a directory");
-        let endpoint = Endpoint::bind(Config::local(outer.path(), outer.path())).expect("bound");
+        let state = outer.path().join("state");
+        let endpoint = Endpoint::bind(Config::local(outer.path(), &state)).expect("bound");
         let access = || {
-            let token = token_from_state(outer.path(), &Claims::FULL).expect("issued");
+            let token = token_from_state(&state, &Claims::FULL).expect("issued");
             endpoint.access(&token).expect("let in")
         };
         let limits = Limits::new(1 << 20);

@@ -211,6 +211,7 @@ fn what_stands_in_the_way_is_replaced_or_named() {
     // Pipes and sockets in the source are left out without waiting for them.
     pipe(&source.join("tree/a-pipe"));
     fs::remove_dir_all(place.join("directory")).expect("removed");
+    fs::remove_file(place.join("pipe")).expect("removed");
     assert_eq!(f.push(&[source.join("tree")], "in/").files_failed, 0);
     assert!(place.join("a-pipe").symlink_metadata().is_err());
 }
