@@ -49,8 +49,7 @@ pub struct Deleted {
 }
 
 impl Mirror {
-    /// What `sink` becomes, if there is a `deletion`; `backup` opens the directory that it names, which then keeps what is
-    /// replaced, too.
+    /// What `sink` becomes, if there is a `deletion`; `backup` keeps what is replaced, too.
     ///
     /// # Errors
     /// Nothing new is left where `sink` keeps unfinished files.
@@ -58,7 +57,7 @@ impl Mirror {
         sink: &FileSink,
         deletion: Option<&Deletion>,
         metadata: &Arc<Quota>,
-        backup: impl FnOnce(&[u8]) -> Result<Backup>,
+        backup: Option<Backup>,
     ) -> Result<Option<Self>> {
         let Some(deletion) = deletion else { return Ok(None) };
         let failed = |error| Error::io("use the destination", b"", error);
@@ -69,7 +68,7 @@ impl Mirror {
             (Err(error), Some(_)) => return Err(failed(error)),
         };
         let make = || {
-            let backup = deletion.backup.as_deref().map(backup).transpose()?.map(Arc::new);
+            let backup = backup.map(Arc::new);
             if let Some(backup) = &backup {
                 sink.keep_replaced(Arc::clone(backup));
             }

@@ -3,6 +3,9 @@
 
 mod common;
 
+#[path = "common/nest.rs"]
+mod nest;
+
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
@@ -339,6 +342,8 @@ fn a_backup_directory_is_kept_apart_from_source_and_destination() {
         (&["s/f", "d/"], "t/", "../s", "holds the source"),
         (&["s/"], "bk/s2/", "..", "is or holds the destination"),
         (&["s/"], "t/", "../t", "is the destination itself"),
+        // Nor is the destination made first.
+        (&["s/"], "new/", "../s", "is or lies in the source"),
     ] {
         f.refuses(sources, to, Some(backup), why);
     }
@@ -379,4 +384,34 @@ fn nothing_is_put_into_a_source_that_lies_in_the_destination() {
     let (_, failures) = f.run(&f.sources(&["o/"]).0, &f.destinations("t/").1).expect("ran");
     assert!(!failures.is_empty());
     assert!(!f.root.join("o/sub/new").exists());
+}
+
+/// Whether something can be mounted, which is said where not.
+fn mounts(f: &Fixture, test: &str) -> bool {
+    let can = Mounted::bind(&f.dir("one"), &f.dir("other")).is_some();
+    if !can {
+        skip(test, "nothing can be mounted here: links alone are tried");
+    }
+    can
+}
+
+fn nested(seeds: std::ops::Range<u64>, test: &str) {
+    let mounting = mounts(&Fixture::new(), test);
+    let wrong: Vec<String> = seeds.filter_map(|seed| nest::wrong(seed, mounting)).collect();
+    assert!(wrong.is_empty(), "{} seeds:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn nothing_else_changes_and_nothing_is_lost_however_places_lie_in_one_another() {
+    nested(0..12, "nothing_else_changes");
+}
+
+#[test]
+#[ignore = "minutes: make long"]
+fn nothing_else_changes_from_many_seeds() {
+    let seeds = std::env::var("TIDEGATE_SEEDS").ok().and_then(|seeds| {
+        let (from, to) = seeds.split_once('-')?;
+        Some(from.parse().ok()?..to.parse().ok()?)
+    });
+    nested(seeds.unwrap_or(1000..2000), "nothing_else_changes");
 }

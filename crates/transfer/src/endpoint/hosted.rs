@@ -31,7 +31,7 @@ use crate::split::Split;
 use crate::store::Source;
 use crate::store::apart::{Apart, Removing};
 use crate::store::backup::Backup;
-use crate::store::file_sink::FileSink;
+use crate::store::file_sink::{FileSink, aim};
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::store::named::{Reached, Scope};
@@ -377,6 +377,18 @@ fn open_sink(
         return Ok(Destination::nowhere(Arc::new(NullSink)));
     };
     let Reached { base, rest, by_link } = scope(endpoint, session).reach(path)?;
+    let open_backup = |typed: &[u8]| {
+        if by_link {
+            let why =
+                "a destination that is reached by a link has no backup directory: name where the link leads";
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        let (path, _) = aim(&base, &rest, *single)?;
+        let backup = Backup::open(&endpoint.root, typed, (&base, &path, &apart), (&path, deletion))?;
+        may_use(&session.claims, backup.path())?;
+        Ok(backup)
+    };
+    let backup = deletion.and_then(|deletion| deletion.backup.as_deref()).map(open_backup).transpose()?;
     let sink = FileSink::new((&base, &rest), *single, id, terms.purpose, apart)?;
     sink.keep_mode(contents_mode);
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
@@ -389,18 +401,6 @@ fn open_sink(
     let leftovers = sink.left().and_then(|left| Leftovers::read(left, &session.account.share.metadata).ok());
     let catalogue = endpoint.catalogues.for_purpose(terms.purpose, &absolute);
     let asks_hashes = session.version >= TELL_SINCE && session.learns_hashes;
-    let backup = |typed: &[u8]| {
-        if by_link {
-            let why =
-                "a destination that is reached by a link has no backup directory: name where the link leads";
-            return Err(Error::new(ErrorKind::Usage, why));
-        }
-        let base = sink.base().map_err(|error| Error::io("use the destination", path, error))?;
-        let mirrored = (base, &**sink.apart());
-        let backup = Backup::open(&endpoint.root, typed, mirrored, (sink.base_path(), deletion))?;
-        may_use(&session.claims, backup.path())?;
-        Ok(backup)
-    };
     let mirror = Mirror::of(&sink, deletion, &session.account.share.metadata, backup)?;
     let sink = Arc::new(sink);
     Ok(Destination {

@@ -137,13 +137,13 @@ impl Apart {
         if self.elsewhere { &known.anywhere } else { &known.here }
     }
 
-    /// Refuses `typed` as the backup directory for the destination `base`: `there` is the last directory on the way to it
-    /// that exists, or it itself if `exists`; `inside` if its path leads there through the destination.
+    /// Refuses `typed` as the backup directory: `there` is the last directory on the way to it that exists, or it itself if
+    /// `exists`, and `base` that of the destination; `inside` if the one's path leads through the other.
     pub fn backup(
         &self,
         typed: &[u8],
         (there, exists): (&Root, bool),
-        (base, inside): (&Root, bool),
+        (base, base_exists, inside): (&Root, bool, bool),
     ) -> Result<()> {
         let mounts = Mounts::read();
         let (there, base) = (mounts.whereabouts(there), mounts.whereabouts(base));
@@ -164,7 +164,7 @@ impl Apart {
         if exists && lies_in(&base, &there) {
             return Err(bad_backup(typed, "is or holds the destination"));
         }
-        if !inside && lies_in(&there, &base) {
+        if base_exists && !inside && lies_in(&there, &base) {
             return Err(bad_backup(typed, "lies in the destination by another path"));
         }
         Ok(())

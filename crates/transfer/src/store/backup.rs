@@ -35,7 +35,8 @@ struct Written {
 const MAX_WRITTEN: usize = 64;
 
 impl Backup {
-    /// What `typed` means beneath `root` for the destination `base`, which is called `destination` there. Nothing is made.
+    /// What `typed` means beneath `root` for the destination `path` beneath `base`, which is called `destination` beneath
+    /// `root`. Nothing is made.
     ///
     /// # Errors
     /// It leads out of the root, is on another file system, lies in the mirror, which it may only if the rules of
@@ -43,25 +44,29 @@ impl Backup {
     pub fn open(
         root: &Root,
         typed: &[u8],
-        (base, apart): (&Root, &Apart),
+        (base, path, apart): (&Root, &[u8], &Apart),
         (destination, deletion): (&[u8], Option<&Deletion>),
     ) -> Result<Self> {
         let failed = |error| Error::io("use the backup directory", typed, error);
         let filter = deletion.map(Deletion::filter).transpose()?.unwrap_or_default();
-        let (path, inside) = place(typed, destination, &filter)?;
-        RelPath::new(&path[..])?;
-        let mut existing = &path[..];
-        let there = loop {
-            match root.dir(existing) {
-                Err(Errno::NOENT) if !existing.is_empty() => existing = split(existing).0,
-                found => break found.map_err(failed)?,
+        let nearest = |root: &Root, path: &[u8]| {
+            let mut existing = path;
+            loop {
+                match root.dir(existing) {
+                    Err(Errno::NOENT) if !existing.is_empty() => existing = split(existing).0,
+                    found => break found.map(|found| (found, existing.len() == path.len())).map_err(failed),
+                }
             }
         };
+        let (base, base_exists) = nearest(base, path)?;
+        let (path, inside) = place(typed, destination, &filter)?;
+        RelPath::new(&path[..])?;
+        let (there, exists) = nearest(root, &path)?;
         let device = |dir: &Root| fstat(dir).map(|stat| stat.st_dev).map_err(failed);
-        if device(&there)? != device(base)? {
+        if device(&there)? != device(&base)? {
             return Err(elsewhere(typed));
         }
-        apart.backup(typed, (&there, existing.len() == path.len()), (base, inside))?;
+        apart.backup(typed, (&there, exists), (&base, base_exists, inside))?;
         let written = Mutex::default();
         Ok(Self { root: root.dir(b"").map_err(failed)?, path, typed: typed.to_vec(), written })
     }

@@ -107,13 +107,32 @@ fn split_id(entry: &Entry, place: &RelPath, run: &RunId, verify: Verify) -> Tran
     *hasher.finalize().as_bytes().first_chunk().expect("long enough")
 }
 
+/// Where beneath `root` the files of the destination `path` lie, and what the one file is called there, if it is `single`
+/// and given a name.
+///
+/// A path with a trailing slash, or one that is a directory, takes the source's names; else a single file is given the path's
+/// last name.
+pub fn aim(root: &Root, path: &[u8], single: bool) -> Result<(Vec<u8>, Option<RelPath>)> {
+    let trimmed = trimmed(path);
+    if trimmed.is_empty() {
+        return Ok((Vec::new(), None));
+    }
+    let checked = RelPath::new(trimmed)?;
+    match single && trimmed == path && root.dir(trimmed).is_err() {
+        true => Ok((checked.split().0.to_vec(), Some(RelPath::new(checked.split().1)?))),
+        false => Ok((checked.into(), None)),
+    }
+}
+
+fn trimmed(path: &[u8]) -> &[u8] {
+    let trimmed = path.strip_suffix(b"/").unwrap_or(path);
+    if trimmed.iter().all(|&b| b == b'/') { b"" } else { trimmed }
+}
+
 impl FileSink {
     /// The destination `path` beneath `root`, for transfer `id`; `single` if the source is one file.
     ///
-    /// A path with a trailing slash, or one that is a directory, takes the source's names; else a
-    /// single file is given the path's last name. Only for a copy anything is made.
-    ///
-    /// Fails before anything is made if it cannot be kept `apart` from the source.
+    /// Only for a copy anything is made, and nothing where it cannot be kept `apart` from the source.
     pub fn new(
         (root, path): (&Root, &[u8]),
         single: bool,
@@ -139,9 +158,8 @@ impl FileSink {
             }
             error => Error::io("use the destination", &shown, error),
         };
-        let trimmed = path.strip_suffix(b"/").unwrap_or(path);
-        let trimmed = if trimmed.iter().all(|&b| b == b'/') { &[][..] } else { trimmed };
-        let checked = if trimmed.is_empty() { None } else { Some(RelPath::new(trimmed)?) };
+        let trimmed = trimmed(path);
+        let (base_path, new_name) = aim(root, path, single)?;
         match purpose {
             // Nothing is changed by it.
             Purpose::Compare => apart = Apart::default(),
@@ -159,22 +177,14 @@ impl FileSink {
             let (there, _) = deepest(root, trimmed);
             there.and_then(|there| there.may_write()).map_err(failed)?;
         }
-        let here = || root.dir(b"").map(Some);
-        let made = checked.as_ref().is_some_and(|path| root.dir(path.as_bytes()).err() == Some(Errno::NOENT));
-        let (base, base_path, new_name) = match checked {
-            None => (here().map_err(failed)?, Vec::new(), None),
-            Some(checked) if single && trimmed == path && root.dir(trimmed).is_err() => {
-                let (parent, name) = checked.split();
-                let base = if parent.is_empty() { here() } else { open(parent) };
-                if let Ok(Some(base)) = &base
-                    && base.stat(name).is_ok_and(|stat| is_special(&stat))
-                {
-                    return Err(special(&shown));
-                }
-                (base.map_err(failed)?, parent.to_vec(), Some(RelPath::new(name)?))
-            }
-            Some(checked) => (open(checked.as_bytes()).map_err(failed)?, checked.into(), None),
-        };
+        let made = !trimmed.is_empty() && root.dir(trimmed).err() == Some(Errno::NOENT);
+        let base = if base_path.is_empty() { root.dir(b"").map(Some) } else { open(&base_path) };
+        let base = base.map_err(failed)?;
+        if let (Some(base), Some(name)) = (&base, &new_name)
+            && base.stat(name.as_bytes()).is_ok_and(|stat| is_special(&stat))
+        {
+            return Err(special(&shown));
+        }
         let left = base.as_ref().filter(|_| purpose == Purpose::Plan);
         let left = left.and_then(|base| WorkDir::look(base, &work_id(id, new_name.as_ref())));
         let work = match base.as_ref().filter(|_| purpose == Purpose::Copy) {
@@ -767,7 +777,7 @@ mod tests {
         std::fs::write(directory.path().join("to/a/file"), "old").expect("written");
         let to = (&root, &b"to/"[..]);
         let sink = FileSink::new(to, false, &[1; 16], Purpose::Copy, Apart::default()).expect("a sink");
-        let mirrored = (sink.base().expect("there"), &**sink.apart());
+        let mirrored = (&root, &b"to"[..], &**sink.apart());
         let backup = Backup::open(&root, b"../old/1", mirrored, (b"to", None)).expect("a directory");
         sink.keep_replaced(Arc::new(backup));
         let disk = faulty::disk();

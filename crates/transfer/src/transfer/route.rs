@@ -26,7 +26,7 @@ use crate::split::Split;
 use crate::store::Source;
 use crate::store::apart::{Apart, Removing};
 use crate::store::backup::Backup;
-use crate::store::file_sink::FileSink;
+use crate::store::file_sink::{FileSink, aim};
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::sys::confined::{self, Root};
@@ -119,6 +119,18 @@ impl Setup {
 
     fn removing(&self) -> Removing {
         Removing { at_destination: self.deletion.is_some(), at_source: self.moving }
+    }
+
+    /// What keeps what is removed or replaced here, if that was asked for.
+    fn backup(&self, local: &LocalDestination, single: bool, apart: &Apart) -> Result<Option<Backup>> {
+        let Some(typed) = self.deletion.as_ref().and_then(|deletion| deletion.backup.as_deref()) else {
+            return Ok(None);
+        };
+        // The user named it and is trusted.
+        let root = Root::open(b"/").map_err(|error| Error::io("open", b"/", error))?;
+        let (path, _) = aim(&local.root, &local.path, single)?;
+        let to = (&local.absolute[..], self.deletion.as_ref());
+        Backup::open(&root, typed, (&local.root, &path, apart), to).map(Some)
     }
 
     /// A session with the endpoint at `address`.
@@ -260,6 +272,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
             let id = setup.id_of(id);
             let apart = Apart::from(sources, setup.removing());
+            let backup = setup.backup(&local, single, &apart)?;
             let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.purpose, apart)?;
             sink.keep_mode(contents_mode);
             let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose()?;
@@ -268,13 +281,6 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let asked = Asked::of(paths, local.takes_name);
             let asks_hashes = version >= TELL_SINCE;
             let (taking, selection) = (setup.taking, Some(setup.selection.clone()));
-            // The user named it and is trusted.
-            let backup = |typed: &[u8]| {
-                let root = Root::open(b"/").map_err(|error| Error::io("open", b"/", error))?;
-                let base = sink.base().map_err(|error| Error::io("use the destination", b"", error))?;
-                let deletion = setup.deletion.as_ref();
-                Backup::open(&root, typed, (base, sink.apart()), (&local.absolute, deletion))
-            };
             let mirror = Mirror::of(&sink, setup.deletion.as_ref(), &setup.share.metadata, backup)?;
             let sink = Arc::new(sink);
             (
