@@ -303,7 +303,10 @@ struct Sum {
     again: u64,
     refreshed: u64,
     deleted: u64,
+    /// What is kept of files that are not complete.
     kept: u64,
+    /// What came for files that were not complete when a try ended, and that the next one went on with.
+    carried: u64,
     not_kept: Option<String>,
     last: Totals,
     failures: Vec<FailedFile>,
@@ -315,11 +318,16 @@ impl Sum {
         self.moved_this_time = totals.bytes_moved > 0;
         self.done += totals.files_done;
         self.bytes += totals.bytes_done;
-        self.new += ledger.arrival().new_bytes.0;
+        let new = ledger.arrival().new_bytes.0;
+        self.new += new;
         self.again += totals.bytes_again;
         self.refreshed += ledger.files_refreshed();
         self.deleted += ledger.entries_deleted();
-        self.kept = ledger.bytes_unfinished();
+        // One that reached nobody says nothing of them.
+        if totals.files_listed > 0 {
+            self.kept = ledger.bytes_unfinished();
+        }
+        self.carried += new.saturating_sub(totals.bytes_done).min(ledger.bytes_unfinished());
         self.not_kept = ledger.not_kept().text().or(self.not_kept.take());
         // A later try lists everything again, and meets what earlier ones committed as already there.
         self.failures = ledger.failures().iter().map(failed_file).collect();
@@ -330,6 +338,8 @@ impl Sum {
         let earlier = self.done - self.last.files_done;
         let failed = self.last.files_failed;
         let complete = error.is_none() && failed == 0;
+        let unfinished = self.carried.min(self.kept);
+        let bytes = self.bytes + (self.carried - unfinished);
         let printed = tidegate_contract::summary::Summary {
             status: Status::of(error.map(|error| error.kind), failed),
             verified: complete,
@@ -341,10 +351,11 @@ impl Sum {
                 refreshed: self.refreshed,
                 deleted: self.deleted,
             },
-            bytes: self.bytes,
+            bytes,
+            unfinished_bytes: unfinished,
             resent_bytes: self.again,
             duration_ms: duration.as_millis() as u64,
-            goodput_bps: BitRate::over(ByteCount(self.bytes), duration).0,
+            goodput_bps: BitRate::over(ByteCount(bytes), duration).0,
             optimizer: job.control.optimizer.clone(),
             concurrency_mean: record.concurrency_mean(),
             failures: self.failures,

@@ -117,6 +117,25 @@ fn a_mover_that_never_can_run_says_why_and_is_not_started_again() {
     }
 }
 
+#[test]
+#[ignore = "waits for one service to take another's place: make long"]
+fn runs_of_one_state_directory_share_a_service_that_outlives_the_first_of_them() {
+    let world = World::new();
+    let runs = [("fast", "8Mbit/s"), ("slow", "3Mbit/s")].map(|(name, rate)| {
+        world.fill(format!("{name}/file"), 700_000, 5);
+        let mut command = world.command();
+        command.args(["spread", &format!("{name}/"), &format!("out/{name}/"), "--state", "svc", "--json"]);
+        command.arg(format!("--option=--limit-link={rate}"));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
+    });
+    for (run, name) in runs.into_iter().zip(["fast", "slow"]) {
+        let ran = run.wait_with_output().expect("waited");
+        assert!(ran.status.success(), "{name}: {}", String::from_utf8_lossy(&ran.stderr));
+        assert_eq!(world.read(format!("out/{name}/file")), world.read(format!("{name}/file")));
+    }
+    assert_eq!(fs::read_dir(world.path("svc/movers")).expect("listed").count(), 0, "a token is left");
+}
+
 /// Movers by hand, beside one that `spread` has started.
 fn mover(world: &World, service: &Service, job: u64) -> Child {
     let token = world.path(format!("svc/movers/{job}.token"));

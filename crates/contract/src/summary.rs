@@ -35,6 +35,9 @@ pub struct Summary {
     pub files: Files,
     /// Bytes of content that this run moved and committed.
     pub bytes: u64,
+    /// Bytes that it moved of files that are not complete, about, with which the next run goes on.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unfinished_bytes: u64,
     /// Bytes that had to be sent again.
     pub resent_bytes: u64,
     /// From the start of the command's work to its end.
@@ -160,6 +163,7 @@ impl Default for Summary {
             verified: false,
             files: Files::default(),
             bytes: 0,
+            unfinished_bytes: 0,
             resent_bytes: 0,
             duration_ms: 0,
             goodput_bps: 0,
@@ -204,7 +208,7 @@ fn some_kind<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ErrorKind>, D:
 mod tests {
     use super::*;
 
-    const FULL: &str = r#"{"status":"incomplete","verified":false,"files":{"total":5,"ok":2,"failed":1,"skipped":2,"refreshed":1},"bytes":3145728,"resent_bytes":4096,"duration_ms":1500,"goodput_bps":16777216,"optimizer":"auto","concurrency_mean":{"read":1.5,"network":2.0,"write":3.25},"failures":[{"path":"a\\x1b","kind":"unsafe_name","message":"a\\x1b: no"}],"error":"the end is gone","error_kind":"connection","log":"/state/runs/7.jsonl","unchecked":1,"sidecars":["runs.tsv","failed.txt"],"converted":["SRR1_1.fastq"]}"#;
+    const FULL: &str = r#"{"status":"incomplete","verified":false,"files":{"total":5,"ok":2,"failed":1,"skipped":2,"refreshed":1},"bytes":3145728,"unfinished_bytes":512,"resent_bytes":4096,"duration_ms":1500,"goodput_bps":16777216,"optimizer":"auto","concurrency_mean":{"read":1.5,"network":2.0,"write":3.25},"failures":[{"path":"a\\x1b","kind":"unsafe_name","message":"a\\x1b: no"}],"error":"the end is gone","error_kind":"connection","log":"/state/runs/7.jsonl","unchecked":1,"sidecars":["runs.tsv","failed.txt"],"converted":["SRR1_1.fastq"]}"#;
     const EMPTY: &str = r#"{"status":"failed","verified":false,"files":{"total":0,"ok":0,"failed":0,"skipped":0},"bytes":0,"resent_bytes":0,"duration_ms":0,"goodput_bps":0,"optimizer":"","concurrency_mean":{"read":0.0,"network":0.0,"write":0.0},"failures":[]}"#;
 
     #[test]

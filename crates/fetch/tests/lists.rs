@@ -282,6 +282,23 @@ fn json_lines_and_arrays() {
 }
 
 #[test]
+fn json_of_another_structure_is_told_and_not_left_out() {
+    for (more, wanted) in [
+        (r#""checksums": ["md5"]"#, "checksums is a list"),
+        (r#""checksums": {"md5": ["x"]}"#, "checksums holds a list or an object"),
+        (r#""headers": {"a": {}}"#, "headers holds a list or an object"),
+        (r#""mirrors": {"a": "https://h/x"}"#, "mirrors is an object"),
+        (r#""mirrors": [["https://h/x"]]"#, "mirrors holds a list or an object"),
+    ] {
+        let all = read(&format!("{{\"url\": \"https://h/x\", {more}}}\n"));
+        assert!(all.records.is_empty(), "{more}");
+        assert!(all.problems.iter().any(|problem| problem.contains(wanted)), "{more}: {:?}", all.problems);
+    }
+    let fine = read("{\"url\": \"https://h/x\", \"checksums\": {\"md5\": null}, \"headers\": null}\n");
+    assert_eq!((fine.records.len(), fine.problems.len()), (1, 0));
+}
+
+#[test]
 fn bags_know_their_sums() {
     let bag = tempfile::tempdir().expect("a directory");
     let here = |name: &str| bag.path().join(name);

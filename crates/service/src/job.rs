@@ -135,6 +135,9 @@ pub struct Summary {
     pub files: Files,
     /// Bytes moved and committed.
     pub bytes: u64,
+    /// Bytes moved of files that are not complete, with which the next attempt goes on.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub unfinished_bytes: u64,
     /// Bytes that had to be sent again.
     pub resent_bytes: u64,
     /// How long it took.
@@ -157,6 +160,11 @@ pub struct Summary {
     pub estimate: Option<serde_json::Value>,
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Summary {
     /// This of the last attempt, with the numbers of those `before` it added: what they moved is there already for this one.
     #[must_use]
@@ -172,7 +180,7 @@ impl Summary {
             refreshed: self.files.refreshed.saturating_add(before.files.refreshed),
             deleted: self.files.deleted.saturating_add(before.files.deleted),
         };
-        let bytes = self.bytes.saturating_add(before.bytes);
+        let bytes = self.bytes.saturating_add(before.bytes).saturating_add(before.unfinished_bytes);
         let duration_ms = self.duration_ms.saturating_add(before.duration_ms);
         let weighed = |summary: &Self| summary.streams_mean * summary.duration_ms as f64;
         let streams_mean = match duration_ms {
@@ -202,7 +210,8 @@ mod tests {
         let files = |total, ok, failed, skipped| Files { total, ok, failed, skipped, ..Files::default() };
         let first = Summary {
             files: files(100, 60, 40, 0),
-            bytes: 600,
+            bytes: 500,
+            unfinished_bytes: 100,
             duration_ms: 1000,
             streams_mean: 2.0,
             optimizer: "auto".to_owned(),

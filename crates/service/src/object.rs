@@ -22,6 +22,13 @@ pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) ->
     Object::deserialize(from).map(|Object(read)| read)
 }
 
+/// The same where there may be none.
+pub(crate) fn object_if_any<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<T>, D::Error> {
+    Ok(Option::<Object<T>>::deserialize(from)?.map(|Object(read)| read))
+}
+
 struct Fields<T>(PhantomData<T>);
 
 impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {

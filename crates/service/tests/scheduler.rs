@@ -341,8 +341,9 @@ async fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
 #[tokio::test]
 async fn what_a_job_moved_is_what_all_of_its_tries_moved() {
     let world = world(Limits::default(), true, |run| {
-        let try_of = |status, ok, skipped, bytes| Summary {
+        let try_of = |status, ok, skipped, bytes, unfinished_bytes| Summary {
             status,
+            unfinished_bytes,
             files: Files { total: 5, ok, skipped, ..Files::default() },
             bytes,
             duration_ms: 10,
@@ -350,13 +351,13 @@ async fn what_a_job_moved_is_what_all_of_its_tries_moved() {
         };
         match run.attempt {
             1 => Ended {
-                summary: Some(try_of(Status::Failed, 3, 0, 300)),
+                summary: Some(try_of(Status::Failed, 3, 0, 250, 50)),
                 ..Ended::failed(Class::Passing, "connection lost")
             },
             _ => Ended {
                 outcome: Outcome::Complete,
                 message: String::new(),
-                summary: Some(try_of(Status::Complete, 1, 4, 100)),
+                summary: Some(try_of(Status::Complete, 1, 4, 100, 0)),
             },
         }
     })
@@ -372,7 +373,7 @@ async fn what_a_job_moved_is_what_all_of_its_tries_moved() {
     assert_eq!(serde_json::from_str::<Summary>(&read("out")).expect("JSON"), summary);
     // History has each try for itself.
     let transfers = world.notes.transfers.lock().expect("not poisoned");
-    assert_eq!(transfers.iter().map(|moved| moved.bytes.0).collect::<Vec<_>>(), [300, 100]);
+    assert_eq!(transfers.iter().map(|moved| moved.bytes.0).collect::<Vec<_>>(), [250, 100]);
 }
 
 #[tokio::test]

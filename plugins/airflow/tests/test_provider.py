@@ -22,7 +22,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskD
 from tidegate_airflow import get_provider_info  # noqa: E402
 from tidegate_airflow.hook import TidegateHook  # noqa: E402
 from tidegate_airflow.operator import TidegateTransferOperator  # noqa: E402
-from tidegate_airflow.service import Service  # noqa: E402
+from tidegate_airflow.service import Service, wanted  # noqa: E402
 from tidegate_airflow.trigger import JobTrigger  # noqa: E402
 
 
@@ -51,6 +51,16 @@ def tearDownModule():
     service.wait(timeout=30)
     service.stdout.close()
     world.cleanup()
+
+
+class TypesTest(unittest.TestCase):
+    def test_a_source_is_one_text_or_several_and_nothing_else(self):
+        for source in ("/a", ["/a"], ("/a",), {"/a"}, iter(["/a"])):
+            self.assertEqual(wanted(source, "/b", {"options": ["--delete"]})["sources"], ["/a"])
+        for source in (b"/a", {"/a": 1}, [b"/a"], [1], None, Path("/a"), [["/a"]]):
+            self.assertRaises(TypeError, wanted, source, "/b", None)
+        for destination, job in ((Path("/b"), None), (None, None), ("/b", ["--delete"]), ("/b", "x")):
+            self.assertRaises(TypeError, wanted, "/a", destination, job)
 
 
 def context(try_number=1):

@@ -15,6 +15,9 @@ use crate::record::Named;
 /// Longest array: it is held whole, and one object a line is not.
 const MAX_ARRAY: u64 = 64 << 20;
 
+/// What was read, or what is wrong with it.
+type Readable<T> = std::result::Result<T, String>;
+
 pub struct Json {
     items: Items,
     options: Options,
@@ -74,7 +77,11 @@ impl ListParser for Json {
             _ => Err(place.usage("is no JSON object")),
         });
         let keys = |object: &Map<String, Value>| lists_files(object.keys().map(String::as_str));
-        match object.map(|object| (keys(&object), row(object))) {
+        let read = object.and_then(|object| {
+            let files = keys(&object);
+            row(object).map(|row| (files, row)).map_err(|why| place.usage(why))
+        });
+        match read {
             Ok((files, row)) => row.named(&place, &self.options, files, &mut self.words, named),
             Err(error) => named.push_back(Named::problem(&place.to_string(), error)),
         }
@@ -82,22 +89,38 @@ impl ListParser for Json {
     }
 }
 
-fn row(object: Map<String, Value>) -> FileRow {
+/// What it says; or what is of a structure that its key has not: without its checksums a file would be taken unchecked.
+fn row(object: Map<String, Value>) -> Readable<FileRow> {
     let mut row = FileRow::default();
     for (key, value) in object {
         let key = normal(&key);
         match (&key[..], value) {
             ("urls" | "mirrors" | "links", Value::Array(urls)) => {
-                row.urls.extend(urls.iter().filter_map(scalar));
+                for url in &urls {
+                    row.urls.extend(text(&key, url)?);
+                }
             }
             ("checksums" | "hashes", Value::Object(sums)) => {
-                row.checksums
-                    .extend(sums.iter().filter_map(|(name, sum)| Some((name.clone(), scalar(sum)?))));
+                for (name, sum) in sums {
+                    row.checksums.extend(text(&key, &sum)?.map(|sum| (name, sum)));
+                }
             }
-            ("headers", Value::Object(headers)) => row.headers.extend(
-                headers.iter().filter_map(|(name, value)| Some(format!("{name}: {}", scalar(value)?))),
-            ),
-            ("headers", Value::Array(lines)) => row.headers.extend(lines.iter().filter_map(scalar)),
+            ("headers", Value::Object(headers)) => {
+                for (name, value) in &headers {
+                    row.headers.extend(text(&key, value)?.map(|value| format!("{name}: {value}")));
+                }
+            }
+            ("headers", Value::Array(lines)) => {
+                for line in &lines {
+                    row.headers.extend(text(&key, line)?);
+                }
+            }
+            ("checksums" | "hashes", Value::Array(_)) => {
+                return Err(format!("{key} is a list, and must be an object, as in {{\"md5\": \"…\"}}"));
+            }
+            ("urls" | "mirrors" | "links", Value::Object(_)) => {
+                return Err(format!("{key} is an object, and must be a list of URLs"));
+            }
             ("meta", Value::Object(meta)) => {
                 row.meta.extend(meta.iter().filter_map(|(name, value)| Some((name.clone(), scalar(value)?))));
             }
@@ -108,7 +131,15 @@ fn row(object: Map<String, Value>) -> FileRow {
             }
         }
     }
-    row
+    Ok(row)
+}
+
+/// A text of the list or the object that `key` is; none for what is null.
+fn text(key: &str, value: &Value) -> Readable<Option<String>> {
+    match scalar(value) {
+        None if !value.is_null() => Err(format!("{key} holds a list or an object where a text is wanted")),
+        text => Ok(text),
+    }
 }
 
 /// A value as a column would have it; none for what has structure or is null.

@@ -79,6 +79,8 @@ class TransferResult:
     error_kind: ErrorKind | None = None
     log: str | None = None
     """The file with one line of JSON for each epoch."""
+    unfinished_bytes: int = 0
+    """Content that this call moved of files that are not complete: the next one goes on with it."""
     unchecked: int = 0
     """Files of which no checksum was known."""
     sidecars: tuple[str, ...] = ()

@@ -193,24 +193,38 @@ pub(crate) async fn share_token(directory: &Path, queue: &SharedQueue) -> io::Re
 
 /// Writes a file only its owner can read, unless it is there already.
 fn write_private(path: &Path, content: &str) -> io::Result<()> {
-    let beside = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(content.as_bytes())?;
-    file.sync_all()?;
+    let beside = write_beside(path, content)?;
     let linked = fs::hard_link(&beside, path);
     fs::remove_file(&beside)?;
     match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(unwritten(path, &error)),
         _ => Ok(()),
     }
 }
 
 /// Writes a file only its owner can read, in place of the one before.
 pub(crate) fn replace_private(path: &Path, content: &str) -> io::Result<()> {
+    let beside = write_beside(path, content)?;
+    fs::rename(&beside, path).map_err(|error| unwritten(path, &error))
+}
+
+/// Writes it under another name, which nothing stays of where that fails.
+fn write_beside(path: &Path, content: &str) -> io::Result<PathBuf> {
     let beside = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
-    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside)?;
-    file.write_all(content.as_bytes())?;
-    fs::rename(&beside, path)
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);
+    let written = file.and_then(|mut file| {
+        file.write_all(content.as_bytes())?;
+        file.sync_all()
+    });
+    if let Err(error) = written {
+        let _ = fs::remove_file(&beside);
+        return Err(unwritten(path, &error));
+    }
+    Ok(beside)
+}
+
+fn unwritten(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
 }
 
 fn random() -> io::Result<String> {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Ending, Extent, FleetError, FleetResult, PoolEndpoint, ShardContent, ShardLease};
 use crate::job::JobId;
+use crate::object::object_if_any;
 
 /// What is to be moved by many.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,7 +24,7 @@ pub struct SpreadRequest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u16>,
     /// The pool that addresses of the form `NAME:/path` mean.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "object_if_any", skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolWords>,
 }
 

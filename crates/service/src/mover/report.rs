@@ -55,6 +55,7 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
         verified: printed.verified,
         files: Files { refreshed: 0, ..printed.files },
         bytes: printed.bytes,
+        unfinished_bytes: printed.unfinished_bytes,
         resent_bytes: printed.resent_bytes,
         duration_ms: printed.duration_ms,
         goodput_bps: printed.goodput_bps,

@@ -170,9 +170,13 @@ pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let temporary = path.with_extension(format!("new{process}-{write}"));
     let mut options = std::fs::OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(content)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)
+    let written = file.write_all(content).and_then(|()| file.sync_all());
+    let written = written.and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        // On a full disk each try would leave another.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    written
 }
 
 /// A file without a name in `directory`, for its owner alone, which is gone once it is closed.

@@ -264,9 +264,13 @@ fn load_pair(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, P
 
 /// Writes a file that only its owner may read, whole or not at all.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
-    sys::fs::write_private(path, content)
-        .and_then(|()| sys::durable::settle_name(path))
-        .map_err(|error| file_error("cannot write", path, &error).because(error))
+    let written = sys::fs::write_private(path, content).and_then(|()| sys::durable::settle_name(path));
+    written.map_err(|error| {
+        let failed = Error::io("write", path.as_os_str().as_encoded_bytes(), error);
+        // Room may be made; what else keeps it from being written is for whoever named the directory to mend.
+        let kind = if failed.kind == ErrorKind::NoSpace { failed.kind } else { ErrorKind::Usage };
+        Error { kind, ..failed }
+    })
 }
 
 #[cfg(test)]

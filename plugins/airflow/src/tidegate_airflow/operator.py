@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from .hook import DEFAULT_CONN_ID, TidegateHook
-from .service import ServiceError, UnreachableError
+from .service import ServiceError, UnreachableError, wanted
 from .trigger import JobTrigger, ended
 
 if TYPE_CHECKING:
@@ -60,11 +60,9 @@ class TidegateTransferOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any] | None:
         service = TidegateHook(self.conn_id).get_conn()
-        sources = [self.source] if isinstance(self.source, str) else list(self.source)
-        wanted = {**(self.job or {}), "sources": sources, "destination": self.destination}
         try:
-            self.job_id = asyncio.run(service.submit(wanted, key_of(context)))
-        except ServiceError as error:
+            self.job_id = asyncio.run(service.submit(wanted(self.source, self.destination, self.job), key_of(context)))
+        except (ServiceError, TypeError) as error:
             raise AirflowFailException(str(error)) from error
         except UnreachableError as error:
             raise AirflowException(str(error)) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,19 @@ class ServiceError(Exception):
 
 class UnreachableError(Exception):
     """The service did not answer, or not for now; time may mend it."""
+
+
+def wanted(source: Any, destination: Any, job: Any) -> dict[str, Any]:
+    """A job as it is submitted. What is of another type would be read as something else, and is a `TypeError`."""
+    several = isinstance(source, Iterable) and not isinstance(source, (str, Mapping))
+    sources = list(source) if several else [source]
+    if not all(isinstance(one, str) for one in sources):
+        raise TypeError(f"source must be a text, or several, not {source!r}")
+    if not isinstance(destination, str):
+        raise TypeError(f"destination must be a text, not {destination!r}")
+    if not (job is None or isinstance(job, dict)):
+        raise TypeError(f"job must be a dict, not {job!r}")
+    return {**(job or {}), "sources": sources, "destination": destination}
 
 
 @dataclass(frozen=True)
