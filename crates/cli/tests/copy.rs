@@ -8,8 +8,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
-use common::{World, finish};
+use common::{World, eventually, finish, skip};
 
 /// A world with a small tree in `dir`.
 fn with_tree() -> World {
@@ -222,7 +223,7 @@ fn no_device_pipe_or_socket_is_replaced() {
     let a = world.endpoint("a", &[]);
     for place in ["to", "a/to"] {
         fs::create_dir_all(world.path(place)).expect("made");
-        let made = std::process::Command::new("mkfifo").arg(world.path(place).join("pipe")).status();
+        let made = Command::new("mkfifo").arg(world.path(place).join("pipe")).status();
         assert!(made.is_ok_and(|status| status.success()));
         drop(std::os::unix::net::UnixListener::bind(world.path(place).join("socket")).expect("bound"));
     }
@@ -352,8 +353,8 @@ fn endpoints_are_remembered_by_name() {
     let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
     world.ok(&["remote", "add", "dtn-1", &a.address]);
     let mut command = world.command();
-    command.args(["remote", "add", "other"]).stdin(std::process::Stdio::piped());
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command.args(["remote", "add", "other"]).stdin(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("started");
     let mut input = child.stdin.take().expect("piped");
     std::io::Write::write_all(&mut input, format!("{}\n", b.at("sub/")).as_bytes()).expect("written");
@@ -420,4 +421,66 @@ fn any_name_is_copied_and_shown_safely() {
     );
     let ran = world.run(&["verify", "odd/", "odd2"]);
     assert!(ran.err.lines().all(|line| line.starts_with("tidegate: ")), "{ran:?}");
+}
+
+/// Has the kernel refuse locks of files for a program, as Lustre does without `-o flock` (ENOSYS) and NFS without its daemon
+/// (ENOLCK): a seccomp filter that answers `flock` with an error.
+const WITHOUT_LOCKS: &str = "\
+import ctypes, errno, os, platform, struct, sys
+number = {'x86_64': 73, 'aarch64': 32}[platform.machine()]
+rules = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | getattr(errno, sys.argv[1])), (0x06, 0, 0, 0x7fff0000)]
+code = ctypes.create_string_buffer(b''.join(struct.pack('HBBI', *rule) for rule in rules))
+libc, program = ctypes.CDLL(None), ctypes.create_string_buffer(struct.pack('HxxxxxxQ', len(rules), ctypes.addressof(code)))
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(program), 0, 0): sys.exit(77)
+os.execv(sys.argv[2], sys.argv[2:])
+";
+
+fn without_locks(world: &World, error: &str, words: &[&str]) -> Command {
+    let plain = world.command();
+    let mut command = Command::new("python3");
+    command.env_clear().envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    command.current_dir(world.path("")).stdin(Stdio::null());
+    command.args(["-c", WITHOUT_LOCKS, error]).arg(plain.get_program()).args(words);
+    command
+}
+
+#[test]
+fn where_there_are_no_locks_owner_files_take_their_place() {
+    let test = "where_there_are_no_locks_owner_files_take_their_place";
+    let world = with_tree();
+    for error in ["ENOSYS", "ENOLCK"] {
+        let ran = finish(&mut without_locks(&world, error, &["copy", "dir/", &format!("{error}/")]));
+        if ran.code == 77 || ran.err.contains("No such file") {
+            return skip(test, "no filter of system calls can be set");
+        }
+        let said: Vec<&str> = ran.err.lines().collect();
+        assert!(ran.code == 0 && said.len() == 1 && said[0].contains("has no locks"), "{ran:?}");
+        assert_eq!(world.tree(error), TREE);
+        let again =
+            finish(&mut without_locks(&world, error, &["copy", "dir/", &format!("{error}/"), "--json"]));
+        let again: serde_json::Value = serde_json::from_str(&again.out).expect("JSON");
+        assert_eq!(again["files"]["skipped"], 3, "{again}");
+    }
+    // One at a time; of one that was killed the next goes on at once.
+    let slowly = ["copy", "dir/", "slow/", "--limit-link", "8Mbit/s", "--optimizer", "fixed:1"];
+    let mut first = without_locks(&world, "ENOLCK", &slowly);
+    let mut first = first.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
+    let owners = || world.tree("slow").iter().filter(|name| name.ends_with("owner-journal")).count();
+    eventually(|| world.path("slow").exists() && owners() == 1);
+    for locks in [true, false] {
+        let ran = match locks {
+            true => world.run(&slowly),
+            false => finish(&mut without_locks(&world, "ENOLCK", &slowly)),
+        };
+        assert!(ran.code != 0 && ran.err.contains("is in use"), "{ran:?}");
+    }
+    first.kill().expect("killed");
+    let _ = first.wait();
+    assert_eq!(owners(), 1);
+    let ran = finish(&mut without_locks(&world, "ENOLCK", &["copy", "dir/", "slow/"]));
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(world.tree("slow"), TREE);
+    let ran =
+        finish(&mut without_locks(&world, "ENOLCK", &["clean", "--older-than", "0s", "slow", "ENOSYS"]));
+    assert!(ran.code == 0 && ran.out.contains("no unfinished"), "{ran:?}");
 }

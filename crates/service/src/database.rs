@@ -17,8 +17,11 @@ use std::future::Future;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions};
 use sqlx::{AnyConnection, AnyPool, AssertSqlSafe, ConnectOptions, Connection};
 use thiserror::Error;
@@ -186,6 +189,11 @@ impl Database {
         sqlx::any::install_default_drivers();
         let (backend, place, options) = read_url(url)?;
         let options = options.disable_statement_logging();
+        if backend == Backend::Sqlite && lacks_locks(&place) {
+            let why = "its file system has no locks, by which SQLite keeps programs apart";
+            let what = "name a file of a local disk, or a server of PostgreSQL";
+            return Err(DatabaseError::usage(format!("{place}: cannot be opened: {why}; {what}")));
+        }
         let failed = |error: &sqlx::Error| DatabaseError::of(&place, "be opened", error);
         // The pool would hide why a server refuses, and try again for as long as it may.
         let first = async {
@@ -430,6 +438,20 @@ fn prepare_file(path: &str) -> Result<PathBuf> {
     let path = directory.canonicalize().map_err(failed)?.join(name);
     fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&path).map_err(failed)?;
     Ok(path)
+}
+
+/// Whether the file system of the database at `place` refuses locks of ranges. A file of its own is asked: closing the database
+/// would give up the locks that this process has on it.
+fn lacks_locks(place: &str) -> bool {
+    static ASKED: AtomicU64 = AtomicU64::new(0);
+    let asked = ASKED.fetch_add(1, Ordering::Relaxed);
+    let path = format!("{place}.locks-{}-{asked}", std::process::id());
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
+    // What else is wrong, SQLite tells.
+    let Ok(file) = file else { return false };
+    let locked = rustix::fs::fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
+    let _ = fs::remove_file(&path);
+    matches!(locked, Err(Errno::NOSYS | Errno::NOLCK | Errno::OPNOTSUPP))
 }
 
 fn percent_encoded(path: &Path) -> Result<String> {

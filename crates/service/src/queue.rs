@@ -19,7 +19,6 @@ pub use pages::Candidate;
 pub(crate) use retry::GIVEN_UP;
 pub use shared::SharedQueue;
 
-use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde::Serialize;
@@ -102,7 +101,7 @@ pub struct Queue {
 #[derive(Debug)]
 enum Hold {
     /// The lock of a file.
-    File(#[expect(dead_code, reason = "it is let go of when it is dropped")] File),
+    File(#[expect(dead_code, reason = "it is let go of when it is dropped")] open::LockFile),
     /// A row that was taken.
     Lease(lease::Lease),
 }

@@ -35,7 +35,7 @@ use crate::sys::confined::{self, Root};
 use crate::sys::net::{self, Shutdown, TcpListener, TcpStream};
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
-use crate::sys::{fs, host, random};
+use crate::sys::{fs, host, lock, random};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
 use crate::wire::message::{Hello, Message, VERSIONS, common_version, encode};
@@ -535,7 +535,7 @@ fn load_secret(path: &Path) -> Result<Digest> {
         return Ok(secret);
     }
     // Of two that begin at once, one makes it, and both have the same.
-    let _held = path.parent().map(fs::hold_directory).transpose().map_err(|error| {
+    let _held = path.parent().map(lock::hold_directory).transpose().map_err(|error| {
         Error::new(ErrorKind::Usage, format!("cannot make {}: {error}", path.display())).because(error)
     })?;
     if let Some(secret) = read_secret(path)? {

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::confined::Root;
-use crate::sys::fs::{self, FileType, FlockOperation, Mode, OFlags, flock, fstat};
+use crate::sys::fs::{self, FileType, Mode, OFlags, fstat};
+use crate::sys::lock::Lock;
 
 /// Longest record; anything longer is damage.
 const MAX_RECORD: usize = 1 << 20;
@@ -52,6 +53,7 @@ pub struct RecordLog<R> {
     synced: bool,
     /// Why records may be missing from the medium for good: the system forgets what it could not write.
     damaged: Option<Errno>,
+    lock: Lock,
     records: PhantomData<R>,
 }
 
@@ -60,6 +62,7 @@ pub struct RecordLog<R> {
 pub struct LockedLog {
     file: OwnedFd,
     name: String,
+    lock: Lock,
 }
 
 impl LockedLog {
@@ -69,13 +72,13 @@ impl LockedLog {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
         let file = directory.open_beneath(name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         check_ours(directory, &file, name)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Self { file, name: name.to_owned() }),
-            Err(Errno::WOULDBLOCK) => Err(Error::new(
+        match Lock::take(directory, name, &file) {
+            Ok(Some(lock)) => Ok(Self { file, name: name.to_owned(), lock }),
+            Ok(None) => Err(Error::new(
                 ErrorKind::Busy,
                 format!("{name} is in use: another transfer with this destination is running"),
             )),
-            Err(error) => Err(failed(error)),
+            Err(error) => Err(Error::io("lock", name.as_bytes(), error)),
         }
     }
 
@@ -89,7 +92,7 @@ impl LockedLog {
     where
         R: Serialize + for<'a> Deserialize<'a>,
     {
-        let Self { mut file, name } = self;
+        let Self { mut file, name, mut lock } = self;
         let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
         let start = magic.len() as u64;
         let head = Walk::new(&file, 0).peek(magic.len()).map_err(failed)?.to_vec();
@@ -99,7 +102,8 @@ impl LockedLog {
         } else if !magic.starts_with(&head) {
             tracing::warn!("{name} is not a log of ours or of another version: moved aside to {name}.bad");
             directory.rename(name.as_bytes(), directory, format!("{name}.bad").as_bytes()).map_err(failed)?;
-            file = Self::take(directory, &name)?.file;
+            drop(lock);
+            Self { file, lock, .. } = Self::take(directory, &name)?;
         }
         fs::ftruncate(&file, sound).map_err(failed)?;
         if sound == 0 {
@@ -110,7 +114,7 @@ impl LockedLog {
             }
         }
         let end = sound.max(start);
-        Ok(RecordLog { file, name, end, synced: false, damaged: None, records: PhantomData })
+        Ok(RecordLog { file, name, end, synced: false, damaged: None, lock, records: PhantomData })
     }
 }
 
@@ -151,6 +155,13 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        if self.lock.is_lost() {
+            let why = format!(
+                "{} was taken over: this process did not run for a while, and another one goes on here",
+                self.name
+            );
+            return Err(Error::new(ErrorKind::Busy, why));
+        }
         if let Err(error) = fs::write_at(&self.file, bytes, self.end) {
             // Records behind a part of one would never be read.
             let _ = fs::ftruncate(&self.file, self.end);
@@ -188,7 +199,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
         let file =
             directory.open_beneath(fresh.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(failed)?;
+        self.lock.extend(&file).map_err(failed)?;
         let bytes = [&magic[..], &encode(records)].concat();
         fs::write_at(&file, &bytes, 0).map_err(failed)?;
         fs::fdatasync(&file).map_err(failed)?;

@@ -12,6 +12,7 @@ pub mod fs;
 pub mod hidden;
 pub(crate) mod host;
 pub mod identity;
+pub mod lock;
 pub mod memory;
 pub(crate) mod net;
 pub mod processors;

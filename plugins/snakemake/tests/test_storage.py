@@ -1,7 +1,9 @@
 """What Snakemake asks of any storage, and what is special about this one."""
 
+import errno
 import logging
 import multiprocessing
+import time
 
 import pytest
 from snakemake_interface_common.exceptions import WorkflowError
@@ -153,6 +155,34 @@ def test_slots_are_shared_by_processes_and_freed_by_those_that_die(tmp_path):
     assert began.acquire(timeout=60)
     for other in others:
         other.join(timeout=60)
+
+
+def held_until_killed(directory, began):
+    with slot(directory, 2):
+        began.release()
+        time.sleep(600)
+
+
+def test_slots_are_held_where_the_file_system_has_no_locks(tmp_path, monkeypatch):
+    def refuse(file, operation):
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    fork = multiprocessing.get_context("fork")
+    began = fork.Semaphore(0)
+    others = [fork.Process(target=held_until_killed, args=(tmp_path, began)) for _ in range(3)]
+    for other in others[:2]:
+        other.start()
+        assert began.acquire(timeout=60)
+    others[2].start()
+    assert not began.acquire(timeout=0.3)
+    others[0].kill()
+    assert began.acquire(timeout=60)
+    for other in others:
+        other.kill()
+        other.join(timeout=60)
+    with slot(tmp_path, 2):
+        assert any(path.is_symlink() for path in tmp_path.iterdir())
 
 
 def test_the_budget_is_shared(tmp_path):

@@ -1,10 +1,14 @@
 //! Opens the queue: its place, what keeps other services from a file, its tables.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
+
+use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::sys::lock::Lock;
 
 use super::probe::{self, Probe};
 use super::{Hold, Queue, QueueError, QueueResult};
@@ -23,6 +27,9 @@ const SCHEMA: &[&str] = &[
 
 /// Its name in the state directory, where it is not shared.
 pub(crate) const FILE: &str = "queue.sqlite3";
+
+/// What keeps other services from the state directory.
+const LOCK: &str = "queue.lock";
 
 /// The version in the header of a file whose real one stands in a table; programs that look here know up to 4.
 const IN_A_TABLE: i64 = 100;
@@ -113,7 +120,7 @@ async fn adopt(database: &Database) -> Result<(), sqlx::Error> {
 
 /// Keeps other services from `directory`, which is made if it is missing, for as long as the answer is held: also where the
 /// queue is elsewhere, files there are called after the numbers of jobs.
-pub(crate) fn hold(directory: &Path) -> QueueResult<File> {
+pub(crate) fn hold(directory: &Path) -> QueueResult<LockFile> {
     lock(directory).map_err(|error| refused(&directory.join(FILE), &error))
 }
 
@@ -126,20 +133,25 @@ fn refused(path: &Path, error: &io::Error) -> QueueError {
 }
 
 /// Makes the file, for the owner alone: jobs hold tickets.
-fn prepare(directory: &Path, path: &Path) -> io::Result<File> {
+fn prepare(directory: &Path, path: &Path) -> io::Result<LockFile> {
     let lock = lock(directory)?;
     private(path)?;
     Ok(lock)
 }
 
-fn lock(directory: &Path) -> io::Result<File> {
+/// A file that no other service has as long as this one.
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    _file: File,
+    _lock: Lock,
+}
+
+fn lock(directory: &Path) -> io::Result<LockFile> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    let lock = private(&directory.join("queue.lock"))?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-        Err(TryLockError::Error(error)) => Err(error),
-    }
+    let file = private(&directory.join(LOCK))?;
+    let lock = Lock::take(&Root::open(directory.as_os_str().as_bytes())?, LOCK, &file)?;
+    let lock = lock.ok_or(io::ErrorKind::WouldBlock)?;
+    Ok(LockFile { _file: file, _lock: lock })
 }
 
 fn private(path: &Path) -> io::Result<File> {

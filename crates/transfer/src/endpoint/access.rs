@@ -19,7 +19,7 @@ use crate::hash::Digest;
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::stat_trusted;
 use crate::sys::identity::{FileIdentity, fingerprint};
-use crate::sys::{clock, fs, random};
+use crate::sys::{clock, fs, lock, random};
 use crate::wire::ticket::Claims;
 use crate::wire::tls::write_private;
 
@@ -245,7 +245,7 @@ pub fn revoke(state: &Path, name: &str) -> Result<String> {
         let why = "that is no token, nor what one is called: sixteen hexadecimal digits";
         return Err(Error::new(ErrorKind::Usage, why));
     }
-    let _held = fs::hold_directory(state)
+    let _held = lock::hold_directory(state)
         .map_err(|error| Error::new(ErrorKind::Usage, format!("cannot use {}: {error}", state.display())))?;
     let mut all = revoked(state)?;
     all.insert(name.clone());

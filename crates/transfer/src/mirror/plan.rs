@@ -272,7 +272,7 @@ impl Plan {
         depth: usize,
     ) -> Result<bool> {
         // What is the program's own stays.
-        if is_reserved(name) || dir.hides(name) {
+        if is_reserved(name) || dir.keeps(name) {
             return Ok(false);
         }
         let stays = !self.filter.takes(&path, is_directory) || self.mounted.contains(&path);

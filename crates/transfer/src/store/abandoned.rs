@@ -11,7 +11,8 @@ use crate::path::{WORK_DIR, is_reserved};
 use crate::spec::TransferId;
 use crate::store::work_dir::{JOURNAL, empty_and_remove};
 use crate::sys::confined::Root;
-use crate::sys::fs::{Dir, FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat};
+use crate::sys::fs::{Dir, FileType, Mode, OFlags, Stat, fstat};
+use crate::sys::lock::Lock;
 use crate::sys::{clock, host};
 use crate::text::show;
 
@@ -34,7 +35,7 @@ pub struct Abandoned {
 }
 
 /// Keeps runs from what is being removed: its journals, locked, if it has some.
-struct Hold(#[expect(dead_code, reason = "held, not used")] Vec<OwnedFd>);
+struct Hold(#[expect(dead_code, reason = "held, not used")] Vec<(OwnedFd, Lock)>);
 
 /// How a removal ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +49,8 @@ pub enum Removal {
 impl Abandoned {
     /// Whether a run holds it.
     pub fn is_running(&self) -> bool {
-        matches!(self.hold(), Ok(None))
+        let free = self.all_journals(|name, journal| Lock::is_free(&self.dir, name, &journal));
+        free.is_ok_and(|free| !free || !self.rests())
     }
 
     /// Removes it, unless a run holds it.
@@ -65,27 +67,46 @@ impl Abandoned {
 
     /// Keeps runs from it; `None` while one has it.
     fn hold(&self) -> Result<Option<Hold>, Errno> {
-        let flags = OFlags::RDWR | OFlags::NONBLOCK;
-        let mut journals = Vec::new();
-        // Of a split file each transfer has one.
+        let mut journals: Vec<(OwnedFd, Lock)> = Vec::new();
+        let rested = self.rests();
+        let all = self.all_journals(|name, journal| {
+            let lock = Lock::take(&self.dir, name, &journal)?;
+            let is_ours = lock.is_some();
+            journals.extend(lock.map(|lock| (journal, lock)));
+            Ok(is_ours)
+        })?;
+        // Owner files of ours are in the directory's time, too.
+        let rests = if journals.iter().any(|(_, lock)| lock.is_owner_file()) { rested } else { self.rests() };
+        Ok((all && rests).then_some(Hold(journals)))
+    }
+
+    /// Whether nobody has touched it since it was found: a run that begins does, before it opens the journal.
+    fn rests(&self) -> bool {
+        idle(&self.dir) >= self.idle
+    }
+
+    /// Whether `look` says so of each journal, of which a split file has one for each transfer.
+    fn all_journals(
+        &self,
+        mut look: impl FnMut(&str, OwnedFd) -> Result<bool, Errno>,
+    ) -> Result<bool, Errno> {
         for entry in Dir::read_from(&self.dir)? {
             let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if !name.starts_with(JOURNAL.as_bytes()) {
+            let name = entry.file_name().to_string_lossy();
+            if !name.starts_with(JOURNAL) {
                 continue;
             }
-            match self.dir.open_beneath(name, flags, Mode::empty()) {
-                Ok(journal) => match flock(&journal, FlockOperation::NonBlockingLockExclusive) {
-                    Ok(()) => journals.push(journal),
-                    Err(Errno::WOULDBLOCK) => return Ok(None),
-                    Err(error) => return Err(error),
-                },
+            match self.dir.open_beneath(name.as_bytes(), OFlags::RDWR | OFlags::NONBLOCK, Mode::empty()) {
+                Ok(journal) => {
+                    if !look(&name, journal)? {
+                        return Ok(false);
+                    }
+                }
                 Err(Errno::NOENT) => {}
                 Err(error) => return Err(error),
             }
         }
-        // A run that begins says so in the directory's time before it opens the journal.
-        Ok((idle(&self.dir) >= self.idle).then_some(Hold(journals)))
+        Ok(true)
     }
 }
 

@@ -292,9 +292,15 @@ impl Root {
         stat.is_ok_and(|stat| hidden.hides_named(&self.dir, name, &stat))
     }
 
-    /// Refuses to change what is called `name` in this directory, if it is hidden.
+    /// Whether what is called `name` in this directory stays as it is: it is hidden, or a link by way of which that is found.
+    pub fn keeps(&self, name: &[u8]) -> bool {
+        let Some(hidden) = &self.hidden else { return false };
+        let stat = statat(&self.dir, name, AtFlags::SYMLINK_NOFOLLOW);
+        stat.is_ok_and(|stat| hidden.is_on_the_way(&stat) || hidden.hides_named(&self.dir, name, &stat))
+    }
+
     fn may_change(&self, name: &[u8]) -> Result<(), Errno> {
-        if self.hides(name) { Err(Errno::ACCESS) } else { Ok(()) }
+        if self.keeps(name) { Err(Errno::ACCESS) } else { Ok(()) }
     }
 
     /// What is called `name` directly in this directory, without following a symlink.

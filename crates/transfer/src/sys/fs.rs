@@ -3,8 +3,8 @@
 //! [`confined`](super::confined).
 
 pub use rustix::fs::{
-    Dir, DirEntry, FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, Stat, Timespec,
-    Timestamps, UTIME_NOW, UTIME_OMIT, fchmod, flock, fstat, futimens, ioctl_getflags, seek,
+    Dir, DirEntry, FallocateFlags, FileType, Mode, OFlags, SeekFrom, Stat, Timespec, Timestamps, UTIME_NOW,
+    UTIME_OMIT, fchmod, fstat, futimens, ioctl_getflags, seek,
 };
 
 pub use std::fs::File;
@@ -144,17 +144,9 @@ pub fn read_to_string(path: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(path)
 }
 
-fn private_directory(directory: &Path) -> std::io::Result<()> {
+/// Makes `directory` for its owner alone, if it is missing.
+pub(super) fn private_directory(directory: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
-}
-
-/// Waits until no other process holds `directory`, which is made if need be; it is held until what is answered is
-/// dropped, as far as the file system knows locks.
-pub fn hold_directory(directory: &Path) -> std::io::Result<File> {
-    private_directory(directory)?;
-    let held = File::open(directory)?;
-    let _ = flock(&held, FlockOperation::LockExclusive);
-    Ok(held)
 }
 
 /// Private files written by this process so far.

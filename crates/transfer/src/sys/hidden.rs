@@ -37,6 +37,9 @@ const MARK_TEXT: &str =
 const MAX_ENTRIES: usize = 20_000;
 const MAX_DEPTH: usize = 4;
 
+/// Most links on the way to something.
+const MAX_LINKS: usize = 40;
+
 /// How far a file system's clock may be behind ours, and how long what was looked at counts where it is further.
 const SKEW: Duration = Duration::from_secs(2);
 const LOOKED: Duration = Duration::from_secs(10);
@@ -54,6 +57,10 @@ pub struct Hidden {
     directories: Vec<(OwnedFd, Number)>,
     /// Looked up each time: keys are renewed.
     files: Vec<PathBuf>,
+    /// The file systems that these are on.
+    devices: Vec<u64>,
+    /// Symbolic links by way of which all that is found.
+    links: Vec<Number>,
     /// Directories in hidden ones that are served all the same.
     served: Vec<Number>,
     inside: Mutex<Inside>,
@@ -61,11 +68,11 @@ pub struct Hidden {
     passed: Mutex<HashSet<[u8; 16]>>,
 }
 
-/// The files in the hidden directories.
+/// What is in the hidden directories.
 #[derive(Debug, Default)]
 struct Inside {
     looked: Option<SystemTime>,
-    files: HashSet<Number>,
+    numbers: HashSet<Number>,
 }
 
 /// Marks `directory`, which is there, as one that no endpoint serves and no mirror removes.
@@ -105,6 +112,11 @@ impl Hidden {
             // Where a link led once stays hidden.
             hidden.files.extend(file.canonicalize().ok());
         }
+        hidden.files.sort();
+        hidden.files.dedup();
+        let stats = hidden.files.iter().filter_map(|file| statat(CWD, file, AtFlags::empty()).ok());
+        hidden.devices = stats.map(|stat| stat.st_dev).collect();
+        hidden.links = directories.iter().chain(files).flat_map(|path| links_on_the_way(path)).collect();
         hidden.served =
             served.iter().map(|dir| fstat(dir).map(|stat| number(&stat))).collect::<Result<_, _>>()?;
         Ok(hidden)
@@ -134,19 +146,31 @@ impl Hidden {
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
                 let number = number(stat);
-                self.directories.iter().any(|(_, hidden)| *hidden == number) || is_marked(dir, name, stat)
+                self.directories.iter().any(|(_, hidden)| *hidden == number)
+                    || is_marked(dir, name, stat)
+                    || (self.is_any() && is_mounted(dir, name) && self.has_inside(stat))
             }
             FileType::RegularFile => self.hides_file(dir, name, stat),
             _ => false,
         }
     }
 
+    /// Whether what `stat` says is a link on the way to what is hidden: it may be followed, and is not changed.
+    pub(super) fn is_on_the_way(&self, stat: &Stat) -> bool {
+        FileType::from_raw_mode(stat.st_mode).is_symlink() && self.links.contains(&number(stat))
+    }
+
+    fn is_any(&self) -> bool {
+        !self.directories.is_empty()
+    }
+
     fn hides_file(&self, dir: &impl AsFd, name: &[u8], stat: &Stat) -> bool {
         let leads = |path: &PathBuf| {
             statat(CWD, path, AtFlags::empty()).is_ok_and(|there| number(&there) == number(stat))
         };
-        let has_two_names = stat.st_nlink > 1 || is_mounted(dir, name);
-        self.files.iter().any(leads) || (has_two_names && self.has_one(stat))
+        let has_two_names = || self.is_any() && (stat.st_nlink > 1 || is_mounted(dir, name));
+        (self.devices.contains(&stat.st_dev) && self.files.iter().any(leads))
+            || (has_two_names() && self.has_inside(stat))
     }
 
     /// Whether `dir` contains something hidden, which would get another path with it.
@@ -176,9 +200,9 @@ impl Hidden {
         within
     }
 
-    /// Whether the file, which has another name or is mounted, is one of a hidden directory. Linking changes its ctime: what
-    /// was looked at later than that holds.
-    fn has_one(&self, stat: &Stat) -> bool {
+    /// Whether what has another name, or is mounted, lies in a hidden directory. Linking changes its ctime: what was looked at
+    /// later than that holds.
+    fn has_inside(&self, stat: &Stat) -> bool {
         let changed = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_ctime).unwrap_or_default());
         let now = clock::wall();
         let mut inside = self.inside.lock().expect("not poisoned");
@@ -186,14 +210,14 @@ impl Hidden {
             changed + SKEW < looked && now.duration_since(looked).is_ok_and(|age| age < LOOKED)
         });
         if !holds {
-            *inside = Inside { looked: Some(now), files: self.look() };
+            *inside = Inside { looked: Some(now), numbers: self.look() };
         }
-        inside.files.contains(&number(stat))
+        inside.numbers.contains(&number(stat))
     }
 
-    /// The files of the hidden directories.
+    /// The files and directories in the hidden directories.
     fn look(&self) -> HashSet<Number> {
-        let mut files = HashSet::new();
+        let mut numbers = HashSet::new();
         let mut left = MAX_ENTRIES;
         for (top, _) in &self.directories {
             let mut waiting = VecDeque::from([(Vec::new(), 0)]);
@@ -207,21 +231,19 @@ impl Hidden {
                     left -= 1;
                     let name = entry.file_name().to_bytes();
                     let Ok(stat) = statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
-                    match FileType::from_raw_mode(stat.st_mode) {
-                        FileType::RegularFile => _ = files.insert(number(&stat)),
-                        FileType::Directory
-                            if !matches!(name, b"." | b"..")
-                                && depth < MAX_DEPTH
-                                && !self.served.contains(&number(&stat)) =>
-                        {
-                            waiting.push_back((inside(&path, name), depth + 1));
-                        }
-                        _ => {}
+                    let is_directory = FileType::from_raw_mode(stat.st_mode).is_dir();
+                    if matches!(name, b"." | b"..") || (is_directory && self.served.contains(&number(&stat)))
+                    {
+                        continue;
+                    }
+                    numbers.insert(number(&stat));
+                    if is_directory && depth < MAX_DEPTH {
+                        waiting.push_back((inside(&path, name), depth + 1));
                     }
                 }
             }
         }
-        files
+        numbers
     }
 }
 
@@ -233,11 +255,33 @@ fn passing(dir: &impl AsFd) -> Option<[u8; 16]> {
     hasher.finalize().as_bytes().first_chunk().copied()
 }
 
+/// The symbolic links by way of which the user's `path` leads to something.
+fn links_on_the_way(path: &Path) -> Vec<Number> {
+    let Ok(path) = std::path::absolute(path) else { return Vec::new() };
+    let (mut found, mut waiting) = (Vec::new(), vec![path]);
+    while let Some(path) = waiting.pop() {
+        for part in path.ancestors() {
+            let Ok(stat) = statat(CWD, part, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            if !FileType::from_raw_mode(stat.st_mode).is_symlink() || found.contains(&number(&stat)) {
+                continue;
+            }
+            found.push(number(&stat));
+            // What it says is a way of its own.
+            let target = std::fs::read_link(part).unwrap_or_default();
+            waiting.extend(part.parent().map(|parent| parent.join(target)));
+        }
+        if found.len() > MAX_LINKS {
+            break;
+        }
+    }
+    found
+}
+
 fn number(stat: &Stat) -> Number {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Whether the file `name` in `dir` is mounted there.
+/// Whether what is called `name` in `dir` is mounted there.
 fn is_mounted(dir: &impl AsFd, name: &[u8]) -> bool {
     let (name, flags) = match name {
         b"." => (&b""[..], AtFlags::EMPTY_PATH),

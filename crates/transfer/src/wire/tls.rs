@@ -89,7 +89,7 @@ impl Identity {
         }
         let (cert, key) = files_in(state);
         // Of two that begin at once, one makes it: the certificate of one and the key of the other are no pair.
-        let _held = sys::fs::hold_directory(state)
+        let _held = sys::lock::hold_directory(state)
             .map_err(|error| file_error("cannot use the state directory", state, &error).because(error))?;
         if let Some(identity) = Self::load(state)? {
             return Ok(identity);
