@@ -132,6 +132,11 @@ impl Files {
         self.client.write(&self.beneath(path), content, interrupt)
     }
 
+    /// Writes a small file that is not there: fails as `Changed` if something bears its name.
+    pub fn create(&self, path: &[u8], content: Vec<u8>, interrupt: &Interrupt) -> Result<()> {
+        self.client.create(&self.beneath(path), content, interrupt)
+    }
+
     /// Gives what is called `from` the name `to`.
     pub fn rename(&self, from: &[u8], to: &[u8], interrupt: &Interrupt) -> Result<()> {
         self.all_of(vec![FileRequest::Rename { from: self.beneath(from), to: self.beneath(to) }], interrupt)

@@ -9,7 +9,11 @@ use tidegate_transfer::path::split;
 use tidegate_transfer::store::edit::Child;
 use tidegate_transfer::sys::fs::FileType;
 
+use crate::conditions::{self, Conditions, Names};
 use crate::refusal::{Answer, Refusal};
+
+/// How often is looked anew at a name that others give and take away.
+const MAX_TURNS: u32 = 16;
 
 /// What `path` names, if the token allows `right` there. A link that bears the name is meant itself, and not what it leads
 /// to.
@@ -54,9 +58,15 @@ pub enum Removed {
     AsNamed,
 }
 
-/// Removes what is at `path`.
-pub fn remove(access: &Access, path: &[u8], what: Removed) -> Answer {
+/// Removes what is at `path`, if the conditions hold of it.
+pub fn remove(
+    access: &Access,
+    path: &[u8],
+    what: Removed,
+    (names, conditions): (&Names, &Conditions),
+) -> Answer {
     let child = child(access, path, Right::Delete)?;
+    let leave = conditions.leave(names, access, path)?;
     let failed = |error| match error {
         Errno::NOTEMPTY | Errno::EXIST => {
             Refusal::new(StatusCode::CONFLICT, "the directory is not empty: remove what is in it first")
@@ -64,6 +74,9 @@ pub fn remove(access: &Access, path: &[u8], what: Removed) -> Answer {
         error => Refusal::from(Error::io("remove", path, error)),
     };
     let stat = child.stat().map_err(failed)?;
+    if conditions.new {
+        return Err(conditions::failed("something is there"));
+    }
     let removed = match FileType::from_raw_mode(stat.st_mode) {
         FileType::Directory if what == Removed::AsNamed && !path.ends_with(b"/") => {
             return Err(Refusal::new(StatusCode::NOT_FOUND, "that is a directory"));
@@ -73,22 +86,48 @@ pub fn remove(access: &Access, path: &[u8], what: Removed) -> Answer {
         _ => child.remove(),
     };
     removed.map_err(failed)?;
+    drop(leave);
     settle(&child, path)?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Moves what is at `from` to `to`.
-pub fn rename(access: &Access, from: &[u8], to: &[u8], overwrite: bool) -> Answer {
+/// Moves what is at `from` to `to`, if the conditions hold of what is at `from`.
+pub fn rename(
+    access: &Access,
+    from: &[u8],
+    (to, overwrite): (&[u8], bool),
+    (names, conditions): (&Names, &Conditions),
+) -> Answer {
     let (source, target) = (child(access, from, Right::Delete)?, child(access, to, Right::Write)?);
-    let replaces = target.stat().is_ok();
-    if replaces {
+    let _leave = conditions.leave(names, access, from)?;
+    if conditions.new {
+        return Err(conditions::failed("something is there"));
+    }
+    // What somebody else puts there meanwhile is looked at as what was there.
+    for _ in 0..MAX_TURNS {
+        if target.stat().is_err() {
+            match source.rename_new(&target) {
+                Err(Errno::EXIST) => continue,
+                renamed => {
+                    return renamed
+                        .map(|()| StatusCode::CREATED.into_response())
+                        .map_err(|error| not_moved(from, error));
+                }
+            }
+        }
         if !overwrite {
-            return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, "something bears that name"));
+            return Err(conditions::failed("something bears that name"));
         }
         // What it replaces is gone, as if it were removed.
         access.check(to.strip_suffix(b"/").unwrap_or(to), Right::Delete)?;
+        let renamed = source.rename(&target).map_err(|error| not_moved(from, error));
+        return renamed.map(|()| StatusCode::NO_CONTENT.into_response());
     }
-    source.rename(&target).map_err(|error| match error {
+    Err(Refusal::new(StatusCode::CONFLICT, "others put something there and take it away: try again"))
+}
+
+fn not_moved(from: &[u8], error: Errno) -> Refusal {
+    match error {
         Errno::NOTEMPTY | Errno::EXIST | Errno::ISDIR | Errno::NOTDIR | Errno::INVAL => Refusal::new(
             StatusCode::CONFLICT,
             "a directory cannot be moved into itself, or replace what is in the way",
@@ -97,6 +136,5 @@ pub fn rename(access: &Access, from: &[u8], to: &[u8], overwrite: bool) -> Answe
             Refusal::new(StatusCode::BAD_GATEWAY, "that is on another file system: put it there anew")
         }
         error => Error::io("move", split(from).1, error).into(),
-    })?;
-    Ok(if replaces { StatusCode::NO_CONTENT } else { StatusCode::CREATED }.into_response())
+    }
 }

@@ -29,6 +29,7 @@ mod tree;
 mod content;
 mod pages;
 
+mod conditions;
 mod hashes;
 
 mod archive;

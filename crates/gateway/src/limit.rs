@@ -243,8 +243,11 @@ mod tests {
     #[test]
     fn a_token_has_its_share_until_its_answers_are_sent() {
         let outer = tempfile::tempdir().expect("a directory");
-        let state = outer.path().join("state");
-        let endpoint = Endpoint::bind(Config::local(outer.path(), &state)).expect("bound");
+        let (root, state) = (outer.path().join("root"), outer.path().join("state"));
+        for directory in [&root, &state] {
+            std::fs::create_dir(directory).expect("made");
+        }
+        let endpoint = Endpoint::bind(Config::local(&root, &state)).expect("bound");
         let access = || {
             let token = token_from_state(&state, &Claims::FULL).expect("issued");
             endpoint.access(&token).expect("let in")

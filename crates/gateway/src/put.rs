@@ -1,17 +1,17 @@
 //! A file that is put by one request.
 
+use std::sync::Arc;
+
 use axum::body::Body;
-use axum::http::{Method, StatusCode};
-use tidegate_transfer::error::ErrorKind;
 
 use crate::blocking::blocking;
+use crate::conditions::{Conditions, failed};
 use crate::credentials::{Asker, Shown};
 use crate::receive::{Expected, Taker, modified, receive};
-use crate::refusal::{Answer, Refusal};
+use crate::refusal::Answer;
 use crate::served::{Asked, Served};
-use crate::tree::{self, Found};
 use crate::upload::{Parents, Upload};
-use crate::validators::{Validators, Verdict, judge};
+use crate::validators::Validators;
 
 impl Taker for Upload {
     fn take(&mut self, bytes: &[u8]) -> Answer<()> {
@@ -21,7 +21,7 @@ impl Taker for Upload {
 
 /// Puts `body` where `asked` says. Answers with whether something was replaced, and which version is there now.
 pub async fn put(
-    served: &Served,
+    served: &Arc<Served>,
     asked: &Asked,
     asker: Asker,
     body: Body,
@@ -30,25 +30,18 @@ pub async fn put(
     let Asker { access, by } = asker;
     let modified = modified(&asked.parts.headers, matches!(by, Shown::Signature(_)));
     let expected = Expected::read(&asked.parts, by, served.unverified)?;
-    let (path, headers, size) = (asked.path.clone(), asked.parts.headers.clone(), expected.size);
-    let own = access.clone();
+    let conditions = Conditions::read(&asked.parts.headers)?;
+    let (path, size) = (asked.path.clone(), expected.size);
+    let (own, first) = (access.clone(), conditions.clone());
     let upload = blocking(move || {
-        if headers.contains_key("if-match") || headers.contains_key("if-none-match") {
-            let there = match tree::open(&own, &path) {
-                Ok(Found::File(file)) => Some(file.version),
-                Ok(Found::Directory(_)) => None,
-                Err(error) if error.kind == ErrorKind::NotFound => None,
-                Err(error) => return Err(error.into()),
-            };
-            if judge(&Method::PUT, &headers, there.as_ref()) != Verdict::Proceed {
-                let why = "another version of the file is there, or none";
-                return Err(Refusal::new(StatusCode::PRECONDITION_FAILED, why));
-            }
-        }
-        Ok(Upload::begin(&own, &path, size, parents)?)
+        first.check(&own, &path)?;
+        let upload = Upload::begin(&own, &path, size, parents)?;
+        // It is looked at once more when the name is given: the body need not come for that.
+        if first.new && upload.replaces { Err(failed("something bears that name")) } else { Ok(upload) }
     });
     let (upload, _) = receive((&access, &asked.share), body, expected, upload.await?).await?;
     let replaces = upload.replaces;
-    let version = blocking(move || Ok(upload.finish(&access, modified)?)).await?;
+    let served = Arc::clone(served);
+    let version = blocking(move || upload.finish(&access, modified, (&served.names, &conditions))).await?;
     Ok((replaces, version))
 }

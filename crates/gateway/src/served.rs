@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::http::request::Parts;
 use tidegate_transfer::endpoint::Endpoint;
 
+use crate::conditions::Names;
 use crate::hashes::Hashes;
 use crate::limit::{Limits, Share};
 use crate::multipart::Uploads;
@@ -15,6 +16,8 @@ pub struct Served {
     pub endpoint: Arc<Endpoint>,
     /// Whether files may be put that nothing vouches for.
     pub unverified: bool,
+    /// Who gives names and takes them away.
+    pub names: Names,
     /// What S3's clients put in parts.
     pub uploads: Uploads,
     /// What files hash to.

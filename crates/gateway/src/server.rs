@@ -22,6 +22,7 @@ use tidegate_transfer::text::show;
 
 use crate::blocking::blocking;
 use crate::change::{Removed, make_directory, remove, rename};
+use crate::conditions::{Conditions, Names};
 use crate::credentials::{Asker, Shown, asker, is_s3, refuse_other_sites};
 use crate::limit::{Limits, MAX_REQUESTS};
 use crate::multipart::Uploads;
@@ -102,7 +103,8 @@ impl Gateway {
         let Self { listener, endpoint, unverified } = self;
         let (uploads, hashes) = (Uploads::default(), Arc::default());
         let limits = Limits::new(open_files());
-        let served = Arc::new(Served { endpoint, unverified, uploads, hashes, limits });
+        let served =
+            Arc::new(Served { endpoint, unverified, names: Names::default(), uploads, hashes, limits });
         let app = Router::new().fallback(handle).with_state(Arc::clone(&served));
         tokio::select! {
             () = listener.serve(app, stop) => {}
@@ -246,10 +248,14 @@ async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) ->
             nothing((&access, share), body, expected, StatusCode::UNSUPPORTED_MEDIA_TYPE).await?;
             blocking(move || make_directory(&access, &path)).await
         }
-        "DELETE" => blocking(move || remove(&access, &path, Removed::Any)).await,
+        "DELETE" => {
+            let (served, conditions) = (Arc::clone(served), Conditions::read(&parts.headers)?);
+            blocking(move || remove(&access, &path, Removed::Any, (&served.names, &conditions))).await
+        }
         "MOVE" => {
+            let (served, conditions) = (Arc::clone(served), Conditions::read(&parts.headers)?);
             let (to, overwrite) = dav::destination(&parts.headers)?;
-            blocking(move || rename(&access, &path, &to, overwrite)).await
+            blocking(move || rename(&access, &path, (&to, overwrite), (&served.names, &conditions))).await
         }
         _ => Ok(allowed(StatusCode::METHOD_NOT_ALLOWED)),
     }

@@ -13,6 +13,8 @@ use tidegate_transfer::store::{Sink, SinkFile};
 use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::transfer::route::random_run;
 
+use crate::conditions::{Conditions, Names, failed};
+use crate::refusal::Answer;
 use crate::tree::{self, Found};
 use crate::validators::Validators;
 
@@ -105,22 +107,39 @@ impl Upload {
         Ok(())
     }
 
-    /// Makes it durable and gives it its name. Answers with which version that is, if it can be told.
-    pub fn finish(mut self, access: &Access, modified: Timestamp) -> Result<Option<Validators>> {
+    /// Makes it durable and gives it its name, if the conditions hold. Answers with which version that is, if it can be told.
+    pub fn finish(
+        mut self,
+        access: &Access,
+        modified: Timestamp,
+        (names, conditions): (&Names, &Conditions),
+    ) -> Answer<Option<Validators>> {
         self.entry.mtime = modified;
         if let Some(part) = self.part.take() {
-            Self::settle(access, &self.sink, &*part, &self.entry)?;
+            let file = (&self.sink, &*part, &self.entry);
+            Self::settle((access, &self.path), file, (names, conditions))?;
         }
         Ok(Self::version(access, &self.path))
     }
 
-    /// Makes the unfinished file of `entry` durable and gives it its name, unless the token is valid no more.
-    pub fn settle(access: &Access, sink: &FileSink, part: &dyn SinkFile, entry: &Entry) -> Result<()> {
+    /// Makes the unfinished file of an entry durable and gives it its name at the path, unless the token is valid no more or
+    /// the conditions do not hold.
+    pub fn settle(
+        (access, path): (&Access, &[u8]),
+        (sink, part, entry): (&FileSink, &dyn SinkFile, &Entry),
+        (names, conditions): (&Names, &Conditions),
+    ) -> Answer<()> {
         part.seal(entry)?;
         part.sync()?;
         access.check_valid()?;
-        sink.publish(entry)?;
-        sink.sync_names().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+        let leave = conditions.leave(names, access, path)?;
+        if !conditions.new {
+            sink.publish(entry)?;
+        } else if !sink.publish_new(entry)? {
+            return Err(failed("something bears that name"));
+        }
+        drop(leave);
+        Ok(sink.sync_names().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))?)
     }
 
     /// Which version is at `path` now; who may only write learns nothing of it.

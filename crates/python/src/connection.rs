@@ -95,13 +95,17 @@ impl PyConnection {
         Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// Writes a file of at most `MAX_CONTENT` bytes.
-    fn write(&self, py: Python<'_>, path: OsString, content: &[u8]) -> PyResult<()> {
+    #[pyo3(signature = (path, content, new = false))]
+    /// Writes a file of at most `MAX_CONTENT` bytes; if it is to be `new`, only where nothing bears its name.
+    fn write(&self, py: Python<'_>, path: OsString, content: &[u8], new: bool) -> PyResult<()> {
         if content.len() > MAX_CONTENT {
             return Err(refuse(format!("at most {MAX_CONTENT} bytes are written at once")));
         }
         let (path, content) = (path.into_vec(), content.to_vec());
-        awaited(py, |interrupt| self.files.write(&path, content, interrupt))
+        awaited(py, |interrupt| match new {
+            true => self.files.create(&path, content, interrupt),
+            false => self.files.write(&path, content, interrupt),
+        })
     }
 
     fn rename(&self, py: Python<'_>, from: OsString, to: OsString) -> PyResult<()> {

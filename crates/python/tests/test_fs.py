@@ -141,6 +141,32 @@ class FileSystemTest(ServedTest):
         self.fs.rmdir("new/deep")
         self.assertEqual(self.fs.ls("", detail=False), ["new"])
 
+    def test_what_is_to_be_new_replaces_nothing_that_appears_meanwhile(self):
+        large = bytes(tidegate.fs.MAX_CONTENT + 1)
+        self.fs.pipe_file("large", large, mode="create")
+        self.fs.pipe_file("small", b"new", mode="create")
+        with self.fs.open("opened", "xb") as file:
+            file.write(b"new")
+        self.assertEqual([self.fs.cat("large"), self.fs.cat("small"), self.fs.cat("opened")], [large, b"new", b"new"])
+
+        def opened():
+            with self.fs.open("opened", "xb") as file:
+                file.write(b"other")
+
+        # As if it had not been there when it was looked for.
+        self.fs._must_not_exist = lambda path: None
+        self.fs.mkdir("directory")
+        for call in (
+            lambda: self.fs.pipe_file("large", large, mode="create"),
+            lambda: self.fs.pipe_file("small", b"other", mode="create"),
+            lambda: self.fs.mkdir("directory"),
+            lambda: self.fs.makedirs("directory"),
+            opened,
+        ):
+            with self.assertRaises(FileExistsError):
+                call()
+        self.assertEqual([self.fs.cat("small"), self.fs.cat("opened")], [b"new", b"new"])
+
     def test_each_refusal_has_its_class_and_is_one_line(self):
         import fsspec
 

@@ -193,6 +193,9 @@ pub trait Sink: Send + Sync {
     /// Removes the unfinished file for `entry`, if any.
     fn discard(&self, entry: &Entry);
 
+    /// From now on what bears a name already stays: a file that would replace it fails.
+    fn keep_existing(&self) {}
+
     /// Gives a finished, synced file its name, replacing what bore it.
     fn publish(&self, entry: &Entry) -> Result<()>;
 

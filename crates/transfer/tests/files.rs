@@ -62,6 +62,41 @@ fn rename(from: &str, to: &str) -> FileRequest {
 }
 
 #[test]
+fn of_those_who_create_one_name_at_once_one_has_made_it() {
+    let f = Fixture::new();
+    write(&f.root.join("there"), 3, 1);
+    let before = fs::read(f.root.join("there")).expect("there");
+    let create = |path: &str, content: &[u8]| FileRequest::Create {
+        path: path.into(),
+        content: Content(content.into()),
+    };
+    let directory = |path: &str| FileRequest::MakeDirectory { path: path.into(), parents: false };
+    let asking = client(&f.address);
+    fs::create_dir(f.root.join("directory")).expect("made");
+    for taken in ["there", "directory"] {
+        for request in [create(taken, b"new"), directory(taken)] {
+            let error = change(&asking, request).expect_err("taken");
+            assert!(error.kind == ErrorKind::Changed && error.message.contains("is there"), "{error}");
+        }
+    }
+    assert_eq!(fs::read(f.root.join("there")).expect("there"), before);
+    for round in 0..20 {
+        let path = format!("in/new{round}");
+        let made: Vec<(u8, bool)> = thread::scope(|scope| {
+            let threads = [1_u8, 2, 3].map(|who| {
+                let (path, f) = (&path, &f);
+                scope.spawn(move || (who, change(&client(&f.address), create(path, &[who; 100])).is_ok()))
+            });
+            threads.map(|thread| thread.join().expect("no panic")).into()
+        });
+        let made: Vec<u8> = made.into_iter().filter_map(|(who, made)| made.then_some(who)).collect();
+        assert_eq!(made.len(), 1, "{made:?}");
+        assert_eq!(fs::read(f.root.join(&path)).expect("there"), [made[0]; 100]);
+    }
+    assert!(leftovers(&f.root).is_empty());
+}
+
+#[test]
 fn directories_are_listed_and_links_told_of_by_what_they_lead_to() {
     let f = Fixture::new();
     // More than one answer holds.

@@ -9,6 +9,7 @@ use tidegate_transfer::sys::identity::identity;
 
 use super::{Lies, MAX_PARTS, Multipart, Part, Stage, State};
 use crate::checksums::{Checksums, ObjectSum, Verified};
+use crate::conditions::{Conditions, Names, failed};
 use crate::document::{Said, malformed, read};
 use crate::refusal::{Answer, Refusal};
 use crate::upload::{Parents, Place, Upload};
@@ -136,7 +137,12 @@ impl Chosen {
 
 impl Multipart {
     /// Makes the object of the parts that are listed. Nobody waits for that who does not ask for the same.
-    pub fn complete(&self, access: &Access, completion: Completion) -> Answer<Option<Validators>> {
+    pub fn complete(
+        &self,
+        access: &Access,
+        completion: Completion,
+        when: (&Names, &Conditions),
+    ) -> Answer<Option<Validators>> {
         let Completion { parts, document, size: said, sums } = completion;
         let (_completing, chosen, is_written) = {
             let mut state = self.state.lock().expect("not poisoned");
@@ -152,11 +158,15 @@ impl Multipart {
         }
         let of_parts: Vec<&Verified> = chosen.iter().map(|part| &part.sums).collect();
         let sums = ObjectSum::check(sums, &document, &of_parts)?;
+        when.1.check(access, &self.path)?;
         let place = Place::find(access, &self.path)?;
+        if when.1.new && place.replaces {
+            return Err(failed("something bears that name"));
+        }
         // What somebody still writes to must not get the name.
         let version = match in_place(&chosen) && !is_written && self.lies_at(&place) {
-            true => self.publish(access, &place, size, sums),
-            false => self.put_together(access, &chosen, size, sums),
+            true => self.publish(access, &place, (size, sums), when),
+            false => self.put_together(access, &chosen, (size, sums), when),
         }?;
         self.is_over();
         Ok(version)
@@ -174,8 +184,8 @@ impl Multipart {
         &self,
         access: &Access,
         place: &Place,
-        size: u64,
-        sums: Option<Checksums>,
+        (size, sums): (u64, Option<Checksums>),
+        when: (&Names, &Conditions),
     ) -> Answer<Option<Validators>> {
         let kind = Kind::File { size, fingerprint: [0; 16] };
         let entry = Entry { kind, mode: place.mode, ..self.whole.clone() };
@@ -190,7 +200,7 @@ impl Multipart {
             })?;
             sums.map_or(Ok(()), |sums| sums.check().map(drop))?;
         }
-        Upload::settle(access, &self.sink, &*file, &entry).inspect_err(|_| {
+        Upload::settle((access, &self.path), (&self.sink, &*file, &entry), when).inspect_err(|_| {
             if !self.sink.has_part(&entry) {
                 self.is_over();
             }
@@ -207,8 +217,8 @@ impl Multipart {
         &self,
         access: &Access,
         chosen: &[Chosen],
-        size: u64,
-        mut sums: Option<Checksums>,
+        (size, mut sums): (u64, Option<Checksums>),
+        when: (&Names, &Conditions),
     ) -> Answer<Option<Validators>> {
         let mut whole = Upload::begin(access, &self.path, Some(size), Parents::Make)?;
         for Chosen { size, lies, .. } in chosen {
@@ -227,7 +237,7 @@ impl Multipart {
             }
         }
         sums.map_or(Ok(()), |sums| sums.check().map(drop))?;
-        Ok(whole.finish(access, self.whole.mtime)?)
+        whole.finish(access, self.whole.mtime, when)
     }
 }
 

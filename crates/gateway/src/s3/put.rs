@@ -11,10 +11,11 @@ use super::removal::{remove_all, removed};
 use super::{document as answered, is_known, split};
 use crate::blocking::blocking;
 use crate::change::{Removed, make_directory, remove};
+use crate::conditions::{Conditions, Names};
 use crate::credentials::Asker;
 use crate::document::{self, malformed};
 use crate::multipart::{Completion, Receiving};
-use crate::names::{self, value};
+use crate::names::{path as path_of, value};
 use crate::put::put;
 use crate::receive::{Expected, document, modified, nothing, receive};
 use crate::refusal::{Answer, Refusal};
@@ -54,8 +55,8 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
             access.check(path, Right::Write)?;
             nothing((&access, share), body, Expected::read(parts, by, true)?, StatusCode::BAD_REQUEST)
                 .await?;
-            let (to, headers) = (path.clone(), parts.headers.clone());
-            blocking(move || copy(&access, &to, &headers)).await
+            let (served, to, headers) = (Arc::clone(served), path.clone(), parts.headers.clone());
+            blocking(move || copy(&access, &served.names, &to, &headers)).await
         }
         // How some clients have directories.
         (&Method::PUT, None, false, false) if key.ends_with(b"/") => {
@@ -87,8 +88,8 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
             let Asker { access, by } = asker;
             let expected = Expected::read(parts, by, served.unverified)?;
             let document = document((&access, share), body, expected).await?;
-            let bucket = bucket.to_vec();
-            blocking(move || remove_all(&access, &bucket, &document.text)).await
+            let (served, bucket) = (Arc::clone(served), bucket.to_vec());
+            blocking(move || remove_all(&access, &served.names, &bucket, &document.text)).await
         }
         (&Method::POST, Some(id), false, false) => complete(served, &asked, asker, (id, body)).await,
         (&Method::DELETE, Some(id), false, false) => {
@@ -102,9 +103,10 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
         }
         (&Method::DELETE, None, false, false) => {
             let (access, path, is_bucket) = (asker.access, path.clone(), key.is_empty());
+            let (served, conditions) = (Arc::clone(served), Conditions::read(&parts.headers)?);
             blocking(move || match is_bucket {
-                true => remove_bucket(&access, &path),
-                false => removed(&access, &path),
+                true => remove_bucket(&access, &path, (&served.names, &conditions)),
+                false => removed(&access, &path, (&served.names, &conditions)),
             })
             .await
         }
@@ -140,8 +142,8 @@ fn directory(access: &Access, path: &[u8]) -> Answer {
     }
 }
 
-fn remove_bucket(access: &Access, path: &[u8]) -> Answer {
-    remove(access, path, Removed::Any).map_err(|refusal| match refusal.status {
+fn remove_bucket(access: &Access, path: &[u8], when: (&Names, &Conditions)) -> Answer {
+    remove(access, path, Removed::Any, when).map_err(|refusal| match refusal.status {
         StatusCode::CONFLICT => refusal.called("BucketNotEmpty"),
         StatusCode::NOT_FOUND => refusal.called("NoSuchBucket"),
         _ => refusal,
@@ -174,9 +176,10 @@ async fn complete(served: &Arc<Served>, asked: &Asked, asker: Asker, (id, body):
     let Asker { access, by } = asker;
     let document = document((&access, share), body, Expected::completing(parts, by)?).await?;
     let completion = Completion::read(&document.text, &parts.headers)?;
+    let conditions = Conditions::read(&parts.headers)?;
     let (served, id) = (Arc::clone(served), id.to_owned());
     let version = blocking(move || {
-        let version = upload.complete(&access, completion)?;
+        let version = upload.complete(&access, completion, (&served.names, &conditions))?;
         drop(document);
         served.uploads.end(&id);
         Ok(version)
@@ -186,7 +189,9 @@ async fn complete(served: &Arc<Served>, asked: &Asked, asker: Asker, (id, body):
 }
 
 /// Copies an object that is here to `to`.
-fn copy(access: &Access, to: &[u8], headers: &HeaderMap) -> Answer {
+fn copy(access: &Access, names: &Names, to: &[u8], headers: &HeaderMap) -> Answer {
+    let conditions = Conditions::read(headers)?;
+    conditions.check(access, to)?;
     if headers.keys().any(|name| name.as_str().starts_with("x-amz-copy-source-")) {
         return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "copies have no conditions here"));
     }
@@ -195,7 +200,7 @@ fn copy(access: &Access, to: &[u8], headers: &HeaderMap) -> Answer {
     if from.contains('?') {
         return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "no versions are kept here"));
     }
-    let Found::File(source) = tree::open(access, &names::path(from)?)? else {
+    let Found::File(source) = tree::open(access, &path_of(from)?)? else {
         return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such object"));
     };
     let replaces_metadata =
@@ -207,7 +212,7 @@ fn copy(access: &Access, to: &[u8], headers: &HeaderMap) -> Answer {
         access.check_valid()?;
         upload.write(&piece)?;
     }
-    let version = upload.finish(access, modified)?.unwrap_or(source.version);
+    let version = upload.finish(access, modified, (names, &conditions))?.unwrap_or(source.version);
     Ok(answered("CopyObjectResult", |xml| {
         xml.element("ETag", &version.tag);
         xml.element("LastModified", &date_time(version.modified));

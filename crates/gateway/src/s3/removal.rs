@@ -6,8 +6,9 @@ use tidegate_transfer::endpoint::access::{Access, url_path};
 
 use super::document as answered;
 use crate::change::{Removed, remove};
+use crate::conditions::{Conditions, Names};
 use crate::document::{Said, malformed, read};
-use crate::names;
+use crate::names::path as path_of;
 use crate::refusal::{Answer, Refusal};
 
 /// Most objects that one request removes.
@@ -67,14 +68,14 @@ impl Removal {
 }
 
 /// Removes the objects of `bucket` that `document` lists, once all of it is read.
-pub fn remove_all(access: &Access, bucket: &[u8], document: &str) -> Answer {
+pub fn remove_all(access: &Access, names: &Names, bucket: &[u8], document: &str) -> Answer {
     let Removal { keys, quiet } = Removal::read(document)?;
     let ended: Vec<(String, Answer)> = keys
         .into_iter()
         .map(|key| {
             let path = [bucket, b"/", key.as_bytes()].concat();
-            let path = names::path(&url_path(&path));
-            (key, path.and_then(|path| removed(access, &path)))
+            let path = path_of(&url_path(&path));
+            (key, path.and_then(|path| removed(access, &path, (names, &Conditions::default()))))
         })
         .collect();
     Ok(answered("DeleteResult", |xml| {
@@ -93,8 +94,8 @@ pub fn remove_all(access: &Access, bucket: &[u8], document: &str) -> Answer {
 }
 
 /// Removes an object. What is not there was removed, as S3 sees it, and so was the name of a directory that holds others.
-pub fn removed(access: &Access, path: &[u8]) -> Answer {
-    match remove(access, path, Removed::AsNamed) {
+pub fn removed(access: &Access, path: &[u8], when: (&Names, &Conditions)) -> Answer {
+    match remove(access, path, Removed::AsNamed, when) {
         Err(refusal) if matches!(refusal.status, StatusCode::NOT_FOUND | StatusCode::CONFLICT) => {
             Ok(StatusCode::NO_CONTENT.into_response())
         }

@@ -4,6 +4,7 @@ mod bounds;
 mod documents;
 mod ending;
 mod names;
+mod racing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use tidegate_transfer::wire::ticket::Claims;
 use tokio::runtime::Runtime;
 
 use super::{Served, handle};
+use crate::conditions::Names;
 use crate::limit::Limits;
 use crate::multipart::Uploads;
 use crate::signature;
@@ -58,7 +60,14 @@ impl Site {
         let endpoint = Endpoint::bind(Config::local(&root, &state)).expect("bound");
         let token = all_of(&state);
         let (uploads, hashes, limits) = (Uploads::default(), Arc::default(), Limits::new(1 << 20));
-        let served = Arc::new(Served { endpoint, unverified: false, uploads, hashes, limits });
+        let served = Arc::new(Served {
+            endpoint,
+            unverified: false,
+            names: Names::default(),
+            uploads,
+            hashes,
+            limits,
+        });
         let runtime = Runtime::new().expect("a runtime");
         Self { _outer: outer, root, state, served, runtime, token }
     }

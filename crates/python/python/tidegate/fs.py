@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
@@ -229,31 +230,39 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
         path = self._strip_protocol(path)
         # A number would be so many zeros.
         content = bytes(memoryview(value))
-        self._check_mode(mode, path)
+        new = self._check_mode(mode, path)
         if len(content) <= MAX_CONTENT:
-            return self._connection.write(path, content)
+            return self._write(path, content, new)
         with tempfile.TemporaryDirectory() as directory:
             spool = Path(directory, "content")
             spool.write_bytes(content)
-            self._send(spool, path)
+            self._send(spool, path, new=new)
 
-    def _send(self, file: str | Path, path: str, callback: Any = DEFAULT_CALLBACK) -> None:
+    def _write(self, path: str, content: bytes, new: bool) -> None:
+        with _new(path, new):
+            self._connection.write(path, content, new)
+
+    def _send(self, file: str | Path, path: str, callback: Any = DEFAULT_CALLBACK, new: bool = False) -> None:
         if self.isdir(path):
             raise UsageError(f"{path or '/'} is a directory", "usage")
-        transfers.copy(file, self._at(path), progress=_following(callback), **self._options)
+        options = {**self._options, "ignore_existing": True} if new else self._options
+        with _new(path, new):
+            moved = transfers.copy(file, self._at(path), progress=_following(callback), **options).files.ok
+        if new and not moved:
+            raise FileExistsError(f"{path} exists")
 
     def put_file(
         self, lpath: Any, rpath: str, callback: Any = DEFAULT_CALLBACK, mode: str = "overwrite", **kwargs: Any
     ) -> None:
         path = self._strip_protocol(rpath)
-        self._check_mode(mode, path)
+        new = self._check_mode(mode, path)
         if os.path.isdir(lpath):
             return self.makedirs(path, exist_ok=True)
         size = os.stat(lpath).st_size
         callback.set_size(size)
         if size > MAX_CONTENT:
-            return self._send(os.path.abspath(lpath), path, callback)
-        self._connection.write(path, Path(lpath).read_bytes())
+            return self._send(os.path.abspath(lpath), path, callback, new)
+        self._write(path, Path(lpath).read_bytes(), new)
         callback.absolute_update(size)
 
     def get_file(self, rpath: str, lpath: Any, callback: Any = DEFAULT_CALLBACK, outfile: Any = None, **kwargs: Any) -> None:
@@ -383,30 +392,51 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def mkdir(self, path: str, create_parents: bool = True, **kwargs: Any) -> None:
         path = self._strip_protocol(path)
-        self._must_not_exist(path)
-        self._connection.make_directory(path, create_parents)
+        self._make_new(path, create_parents)
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
         path = self._strip_protocol(path)
         if not flag("exist_ok", exist_ok):
-            self._must_not_exist(path)
-        if path:
+            self._make_new(path, True)
+        elif path:
             self._connection.make_directory(path, True)
+
+    def _make_new(self, path: str, parents: bool) -> None:
+        self._must_not_exist(path)
+        parent = path.rpartition("/")[0]
+        if parents and parent:
+            self._connection.make_directory(parent, True)
+        with _new(path, True):
+            self._connection.make_directory(path, False)
 
     def touch(self, path: str, truncate: bool = True, **kwargs: Any) -> None:
         if not flag("truncate", truncate) and self.exists(path):
             raise NotImplementedError("times of files that are there cannot be set")
         self.pipe_file(path, b"")
 
-    def _check_mode(self, mode: str, path: str) -> None:
+    def _check_mode(self, mode: str, path: str) -> bool:
+        """Whether the file is to be new."""
+        if mode not in ("overwrite", "create"):
+            raise UsageError(f"mode must be 'overwrite' or 'create', not {mode!r}", "usage")
         if mode == "create":
             self._must_not_exist(path)
-        elif mode != "overwrite":
-            raise UsageError(f"mode must be 'overwrite' or 'create', not {mode!r}", "usage")
+        return mode == "create"
 
     def _must_not_exist(self, path: str) -> None:
         if self.exists(path):
             raise FileExistsError(f"{path or '/'} exists")
+
+
+@contextmanager
+def _new(path: str, new: bool) -> Iterator[None]:
+    """What is to be `new` replaces nothing, also what somebody else has made since it was looked: that is told as Python has it."""
+    try:
+        yield
+    except Error as error:
+        failures = error.result.failures if error.result else ()
+        if new and "changed" in {error.kind, *(failure.kind for failure in failures)}:
+            raise FileExistsError(f"{path} exists") from error
+        raise
 
 
 class _Pairs:
@@ -455,7 +485,8 @@ class TidegateFile(AbstractBufferedFile):  # type: ignore[misc]
 
     def commit(self) -> None:
         """Gives the file its name, once it has arrived."""
-        self.fs.put_file(f"{self._spool.name}/content", self.path)
+        mode = "create" if self.mode == "xb" else "overwrite"
+        self.fs.put_file(f"{self._spool.name}/content", self.path, mode=mode)
         self.discard()
 
     def discard(self) -> None:

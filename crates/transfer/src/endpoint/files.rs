@@ -9,7 +9,7 @@ use crate::endpoint::{Endpoint, SessionContext};
 use crate::error::{Error, ErrorKind, Result};
 use crate::quota::Share;
 use crate::store::browse::{self, OpenFile};
-use crate::store::edit;
+use crate::store::edit::{self, Replaced};
 use crate::store::mark;
 use crate::store::named::Scope;
 use crate::sys::clock::Instant;
@@ -132,6 +132,7 @@ impl Serving<'_> {
                 may_use(claims, path)
             }
             R::Write { path, .. }
+            | R::Create { path, .. }
             | R::MakeDirectory { path, .. }
             | R::Mark { path, .. }
             | R::RemoveMark { path, .. } => {
@@ -179,7 +180,8 @@ impl Serving<'_> {
                 self.reply(number, FileReply::Hash(digest));
                 return Ok(());
             }
-            R::Write { path, content } => edit::write(scope, trimmed(path), &content.0)?,
+            R::Write { path, content } => edit::write(scope, trimmed(path), &content.0, Replaced::File)?,
+            R::Create { path, content } => edit::write(scope, trimmed(path), &content.0, Replaced::Nothing)?,
             R::Rename { from, to } => edit::rename(scope, trimmed(from), trimmed(to))?,
             R::Remove { path } => edit::remove(scope, trimmed(path))?,
             R::RemoveDirectory { path } => edit::remove_directory(scope, trimmed(path))?,

@@ -217,6 +217,9 @@ impl Receiver {
         share: Share,
     ) -> Self {
         let Destination { sink, journal, catalogue, asks_hashes, taking, selection, .. } = destination;
+        if taking.ignore_existing {
+            sink.keep_existing();
+        }
         let Destination { moving, mirror, permit, split, tells_modes, leftovers, .. } = destination;
         let permit = permit.map(Arc::new);
         let checked = selection.as_ref().filter(|selection| selection.can_be_checked());

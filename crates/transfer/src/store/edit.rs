@@ -20,9 +20,24 @@ use crate::terms::Purpose;
 /// What a file is allowed that is made here, as most programs make them.
 const NEW_FILE: u32 = 0o644;
 
+/// What may bear the name of a file that is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replaced {
+    /// Another file.
+    File,
+    /// Nothing.
+    Nothing,
+}
+
 /// Writes `content` into an unfinished file beside the others', makes it durable, and gives it the name `path`.
-pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8]) -> Result<()> {
+pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8], replaced: Replaced) -> Result<()> {
     let Reached { base, rest, .. } = scope.reach(path)?;
+    if replaced == Replaced::Nothing {
+        let parent = base.dir(split(&rest).0);
+        if rest.is_empty() || parent.is_ok_and(|parent| parent.stat(split(&rest).1).is_ok()) {
+            return Err(exists(path));
+        }
+    }
     if rest.is_empty() || base.dir(&rest).is_ok() {
         return Err(Error::new(ErrorKind::Usage, format!("{} is a directory", shown(path))));
     }
@@ -34,7 +49,10 @@ pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8]) -> Result<()> {
         mode: NEW_FILE,
         mtime: now(),
     };
-    let written = write_entry(&sink, &entry, content);
+    let written = match write_entry(&sink, &entry, content, replaced) {
+        Ok(false) => Err(exists(path)),
+        written => written.map(drop),
+    };
     if written.is_err() {
         sink.discard(&entry);
     }
@@ -42,13 +60,21 @@ pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8]) -> Result<()> {
     written
 }
 
-fn write_entry(sink: &FileSink, entry: &Entry, content: &[u8]) -> Result<()> {
+fn exists(path: &[u8]) -> Error {
+    Error::new(ErrorKind::Changed, format!("{} is there already", shown(path)))
+}
+
+/// Answers whether it has got its name.
+fn write_entry(sink: &FileSink, entry: &Entry, content: &[u8], replaced: Replaced) -> Result<bool> {
     let file = sink.open(entry, false)?;
     file.write_at(0, content)?;
     file.seal(entry)?;
     file.sync()?;
-    sink.publish(entry)?;
-    sink.sync_names().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    let is_named = match replaced {
+        Replaced::File => sink.publish(entry).map(|()| true)?,
+        Replaced::Nothing => sink.publish_new(entry)?,
+    };
+    sink.sync_names().into_iter().next().map_or(Ok(is_named), |(_, error)| Err(error))
 }
 
 fn now() -> Timestamp {
@@ -98,6 +124,13 @@ impl Child {
         self.settle()
     }
 
+    /// The same, unless something bears the name of `to`: then it fails with `EXIST`.
+    pub fn rename_new(&self, to: &Self) -> Result<(), Errno> {
+        self.directory.rename_new(&self.name, &to.directory, &to.name)?;
+        to.settle()?;
+        self.settle()
+    }
+
     /// Makes the names in its directory durable, and those of the directories on the way there.
     pub fn settle(&self) -> Result<(), Errno> {
         sync_directory(&self.directory)?;
@@ -130,5 +163,8 @@ pub fn make_directory(scope: &Scope<'_>, path: &[u8], parents: bool) -> Result<(
         return base.make_dir(&rest).and_then(settle).map_err(failed);
     }
     let child = Child::find(scope, path)?;
-    child.make_directory().and_then(|()| child.settle()).map_err(failed)
+    child.make_directory().and_then(|()| child.settle()).map_err(|error| match error {
+        Errno::EXIST => exists(path),
+        error => failed(error),
+    })
 }

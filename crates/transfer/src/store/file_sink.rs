@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::io::Errno;
 
@@ -38,7 +39,9 @@ use crate::text::show;
 
 mod refused;
 
-use refused::{IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, unreached, unusable};
+use refused::{
+    IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, there_by_now, unreached, unusable,
+};
 
 /// Directories kept open so that small files need no path resolution each.
 const OPEN_DIRECTORIES: usize = 64;
@@ -58,6 +61,8 @@ pub struct FileSink {
     new_name: Option<RelPath>,
     directories: Mutex<Directories>,
     backup: OnceLock<Arc<Backup>>,
+    /// Whether what is there stays.
+    only_new: AtomicBool,
     apart: Arc<Apart>,
     appearance: Arc<Appearance>,
     /// Whether the directory was made for this transfer, and the mode that it gets at the end.
@@ -204,6 +209,7 @@ impl FileSink {
             new_name,
             directories: Mutex::default(),
             backup: OnceLock::new(),
+            only_new: AtomicBool::new(false),
             appearance: Arc::default(),
             mode: OnceLock::new(),
             folding: Mutex::default(),
@@ -294,9 +300,29 @@ impl FileSink {
         let _ = self.backup.set(backup);
     }
 
-    /// Gives a finished part its name, in place of what has it.
-    fn put_in_place(&self, (work, part): (&Root, &str), place: &RelPath, directory: &Root) -> Result<()> {
+    /// Gives a finished file its name unless something bears it: then it answers `false`, and nothing is done.
+    pub fn publish_new(&self, entry: &Entry) -> Result<bool> {
+        match self.name_part(entry, (self.work_dir()?.dir(), &part_name(self.place(entry))), true) {
+            Err(error) if error.kind == ErrorKind::Changed => Ok(false),
+            named => named.map(|()| true),
+        }
+    }
+
+    /// Gives a finished part its name, in place of what has it unless that is `new`.
+    fn put_in_place(
+        &self,
+        (work, part): (&Root, &str),
+        place: &RelPath,
+        directory: &Root,
+        new: bool,
+    ) -> Result<()> {
         let failed = |error| Error::io("give its name to", place.as_bytes(), error);
+        if new || self.only_new.load(Relaxed) {
+            return match work.rename_new(part.as_bytes(), directory, place.split().1) {
+                Err(Errno::EXIST) => Err(there_by_now(place)),
+                renamed => renamed.map_err(failed),
+            };
+        }
         if let Some(backup) = self.backup.get() {
             backup.keep(directory, place.as_bytes())?;
         }
@@ -304,12 +330,12 @@ impl FileSink {
     }
 
     /// The same for the file that the entry is.
-    fn name_part(&self, entry: &Entry, from: (&Root, &str)) -> Result<()> {
+    fn name_part(&self, entry: &Entry, from: (&Root, &str), new: bool) -> Result<()> {
         let place = self.place(entry);
         let parent = place.split().0;
         let directory =
             self.directory(parent).map_err(|error| unreached("give its name to", place, error))?;
-        self.put_in_place(from, place, &directory)?;
+        self.put_in_place(from, place, &directory, new)?;
         let mut open = self.directories.lock().expect("not poisoned");
         open.last = None;
         open.renamed_into.insert(parent.to_vec(), directory);
@@ -418,7 +444,7 @@ impl FileSink {
             let work = self.work_dir()?;
             work.discard(&part);
             work.dir().symlink(target, part.as_bytes()).map_err(failed)?;
-            self.put_in_place((work.dir(), &part), place, &parent)?;
+            self.put_in_place((work.dir(), &part), place, &parent, false)?;
         }
         let _ = parent.set_times(name, &times(entry.mtime));
         Ok(Standing::Made)
@@ -558,8 +584,12 @@ impl Sink for FileSink {
         }
     }
 
+    fn keep_existing(&self) {
+        self.only_new.store(true, Relaxed);
+    }
+
     fn publish(&self, entry: &Entry) -> Result<()> {
-        self.name_part(entry, (self.work_dir()?.dir(), &part_name(self.place(entry))))
+        self.name_part(entry, (self.work_dir()?.dir(), &part_name(self.place(entry))), false)
     }
 
     fn split(
@@ -578,7 +608,7 @@ impl Sink for FileSink {
     }
 
     fn publish_split(&self, entry: &Entry, part: &SplitPart) -> Result<()> {
-        self.name_part(entry, part.lies())
+        self.name_part(entry, part.lies(), false)
     }
 
     fn sync_names(&self) -> Vec<(Vec<u8>, Error)> {
@@ -704,6 +734,31 @@ mod tests {
         let kind = Kind::File { size, fingerprint: [1; 16] };
         let path = RelPath::new("file").expect("a name");
         Entry { path, kind, mode: 0o644, mtime: Timestamp::default() }
+    }
+
+    #[test]
+    fn what_appears_meanwhile_is_replaced_only_where_that_is_meant() {
+        let (directory, root) = scratch();
+        let path = directory.path().join("file");
+        let begin = || {
+            let sink =
+                FileSink::new((&root, b""), true, &[1; 16], Purpose::Copy, Apart::default()).expect("a sink");
+            let file = sink.open(&entry(3), false).expect("opened");
+            file.write_at(0, b"new").expect("written");
+            file.seal(&entry(3)).expect("sealed");
+            std::fs::write(&path, "theirs").expect("written");
+            sink
+        };
+        assert_eq!(begin().publish_new(&entry(3)), Ok(false));
+        let keeping = begin();
+        keeping.keep_existing();
+        assert_eq!(keeping.publish(&entry(3)).expect_err("kept").kind, ErrorKind::Changed);
+        assert_eq!(std::fs::read(&path).expect("there"), b"theirs");
+        begin().publish(&entry(3)).expect("replaced");
+        assert_eq!(std::fs::read(&path).expect("there"), b"new");
+        let sink = begin();
+        std::fs::remove_file(&path).expect("removed");
+        assert_eq!(sink.publish_new(&entry(3)), Ok(true));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::fs::{fstat, linkat, mkdirat, renameat};
+use super::fs::{fstat, linkat, mkdirat, rename_new, renameat};
 use super::hidden::Hidden;
 pub use super::identity::path_of;
 use super::whereabouts::containing;
@@ -356,6 +356,13 @@ impl Root {
         self.may_move(name)?;
         to.may_change(new)?;
         renameat(&self.dir, name, &to.dir, new)
+    }
+
+    /// The same, unless something bears the new name: then it fails with `EXIST`.
+    pub fn rename_new(&self, name: &[u8], to: &Self, new: &[u8]) -> Result<(), Errno> {
+        self.may_move(name)?;
+        to.may_change(new)?;
+        rename_new(&self.dir, name, &to.dir, new)
     }
 
     fn may_move(&self, name: &[u8]) -> Result<(), Errno> {

@@ -15,6 +15,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use rustix::fs::{AtFlags, RenameFlags, renameat_with, statat, unlinkat};
 use rustix::io::{Errno, pread};
 use rustix::path::Arg;
 
@@ -132,11 +133,50 @@ pub(super) fn linkat(
     old_name: impl Arg,
     new_dir: impl AsFd,
     new_name: impl Arg,
-    flags: rustix::fs::AtFlags,
+    flags: AtFlags,
 ) -> Result<(), Errno> {
     #[cfg(test)]
     faulty::named(new_dir.as_fd(), new_name.as_str().unwrap_or_default());
     rustix::fs::linkat(old_dir, old_name, new_dir, new_name, flags)
+}
+
+/// The same, unless something bears the new name: then it fails with `EXIST`.
+pub(super) fn rename_new(
+    old_dir: impl AsFd,
+    old_name: &[u8],
+    new_dir: impl AsFd,
+    new_name: &[u8],
+) -> Result<(), Errno> {
+    #[cfg(test)]
+    faulty::before_rename(new_name.as_str().unwrap_or_default())?;
+    #[cfg(test)]
+    faulty::named(new_dir.as_fd(), new_name.as_str().unwrap_or_default());
+    match renameat_with(&old_dir, old_name, &new_dir, new_name, RenameFlags::NOREPLACE) {
+        // Some file systems, and old kernels, cannot.
+        Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
+            rename_by_link(old_dir, old_name, new_dir, new_name)
+        }
+        done => done,
+    }
+}
+
+/// The same where renaming replaces always: a second name is given only if nothing bears it. What can have no second name, as
+/// directories, is renamed once nothing was seen there, which somebody else may have made in between.
+fn rename_by_link(
+    old_dir: impl AsFd,
+    old_name: &[u8],
+    new_dir: impl AsFd,
+    new_name: &[u8],
+) -> Result<(), Errno> {
+    match linkat(&old_dir, old_name, &new_dir, new_name, AtFlags::empty()) {
+        Ok(()) => unlinkat(old_dir, old_name, AtFlags::empty()),
+        Err(error @ (Errno::EXIST | Errno::NOENT)) => Err(error),
+        Err(_) => match statat(&new_dir, new_name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(_) => Err(Errno::EXIST),
+            Err(Errno::NOENT) => rustix::fs::renameat(old_dir, old_name, new_dir, new_name),
+            Err(error) => Err(error),
+        },
+    }
 }
 
 /// The text in the file that the local user calls `path`.
@@ -192,6 +232,36 @@ pub fn nameless(directory: &Path) -> std::io::Result<File> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_there_is_never_replaced_whatever_the_file_system_can() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let open = File::open(directory.path()).expect("opened");
+        let at = |name: &str| directory.path().join(name);
+        type Rename = fn(&File, &[u8], &File, &[u8]) -> Result<(), Errno>;
+        let ways: [Rename; 2] = [
+            |from, name, to, new| rename_new(from, name, to, new),
+            |from, name, to, new| rename_by_link(from, name, to, new),
+        ];
+        for rename in ways {
+            std::fs::write(at("old"), "old").expect("written");
+            std::fs::write(at("there"), "there").expect("written");
+            std::fs::create_dir(at("directory")).expect("made");
+            for taken in [&b"there"[..], b"directory"] {
+                for name in [&b"old"[..], b"directory"] {
+                    assert_eq!(rename(&open, name, &open, taken), Err(Errno::EXIST));
+                }
+            }
+            assert_eq!(rename(&open, b"none", &open, b"new"), Err(Errno::NOENT));
+            rename(&open, b"old", &open, b"new").expect("renamed");
+            rename(&open, b"directory", &open, b"moved").expect("renamed");
+            assert_eq!(std::fs::read(at("there")).expect("there"), b"there");
+            assert_eq!(std::fs::read(at("new")).expect("there"), b"old");
+            assert!(at("moved").is_dir() && !at("old").exists() && !at("directory").exists());
+            std::fs::remove_file(at("new")).expect("removed");
+            std::fs::remove_dir(at("moved")).expect("removed");
+        }
+    }
 
     #[test]
     fn a_nameless_file_keeps_what_is_written_and_leaves_no_name() {

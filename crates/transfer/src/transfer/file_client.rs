@@ -309,6 +309,12 @@ impl FileClient {
         self.change_one(change, interrupt)
     }
 
+    /// Writes one that is not there: fails as [`Changed`](ErrorKind::Changed) if something bears its name.
+    pub fn create(&self, path: &[u8], content: Vec<u8>, interrupt: &Interrupt) -> Result<()> {
+        let change = FileRequest::Create { path: path.to_vec(), content: Content(content) };
+        self.change_one(change, interrupt)
+    }
+
     /// Leaves `mark` in the directory `path`.
     pub fn mark(&self, path: &[u8], mark: TransferId, interrupt: &Interrupt) -> Result<()> {
         self.change_one(FileRequest::Mark { path: path.to_vec(), mark }, interrupt)

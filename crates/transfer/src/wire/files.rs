@@ -114,6 +114,13 @@ pub enum FileRequest {
         /// Which.
         mark: TransferId,
     },
+    /// Write a small file, whole or not at all, if nothing bears its name. Missing directories are made.
+    Create {
+        /// Where.
+        path: Vec<u8>,
+        /// What.
+        content: Content,
+    },
 }
 
 /// What is answered.

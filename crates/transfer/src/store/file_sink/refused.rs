@@ -23,6 +23,12 @@ pub(super) fn unusable(path: &[u8], error: Error) -> Error {
     Error { kind, ..error }.within(format_args!("cannot use the destination {}", show(path)))
 }
 
+/// Nothing is to be replaced, and something bears the name that did not when it was looked at.
+pub(super) fn there_by_now(place: &RelPath) -> Error {
+    let place = show(place.as_bytes()).into_owned();
+    Error::new(ErrorKind::Changed, format!("{place} is there by now, and stays as it is"))
+}
+
 /// What bears the name of `place` cannot be replaced.
 pub(super) fn taken(error: Errno, place: &RelPath, otherwise: impl Fn(Errno) -> Error) -> Error {
     match error {
