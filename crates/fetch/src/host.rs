@@ -11,6 +11,7 @@ pub mod ceilings;
 mod first_bytes;
 pub mod held;
 pub(crate) mod proven;
+pub(crate) mod put_off;
 pub(crate) mod quickest;
 
 use std::collections::HashMap;
@@ -35,7 +36,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// minute that it is not.
 const LONGEST_AWAY: Duration = Duration::from_secs(15);
 
-/// Longest wait that a server can ask for.
+/// Longest wait that a server can ask of some for, while it serves others.
 const LONGEST_ASKED: Duration = Duration::from_secs(600);
 
 /// When one more connection is first tried after a refusal; doubles each time that is refused too.
@@ -310,8 +311,16 @@ impl Host {
     }
 
     /// The host asks for less, of a request that was made at `asked_at`. `proven` if the worker's last request here was
-    /// answered, which counts no more. `asked` is the wait it asks for. Answers whether any other worker still gets on.
-    pub fn refused(&self, now: Instant, asked_at: Instant, proven: bool, asked: Option<Duration>) -> bool {
+    /// answered, which counts no more. `asked` is the wait it asks for. Answers nothing while any other worker still
+    /// gets on; else what follows, of tries for up to `retry_for`.
+    pub fn refused(
+        &self,
+        now: Instant,
+        asked_at: Instant,
+        proven: bool,
+        asked: Option<Duration>,
+        retry_for: Duration,
+    ) -> Option<outage::Next> {
         let mut state = self.lock();
         state.good -= u16::from(proven);
         let works = state.good;
@@ -319,9 +328,18 @@ impl Host {
         // Who refuses everybody says nothing of a number.
         state.pushed_back |= works > 0;
         self.hold(&mut state);
-        let wait = state.put_off(now, asked);
+        let next = (works == 0).then(|| {
+            state.outage.is_known();
+            state.outage.failed(now, retry_for)
+        });
+        let most = match next {
+            None => LONGEST_ASKED.min(retry_for),
+            Some(outage::Next::Again { left, .. }) => left,
+            Some(outage::Next::GiveUp(_)) => Duration::ZERO,
+        };
+        let wait = state.put_off(now, asked).min(most);
         state.rest(now + wait, works == 0);
-        works > 0
+        next
     }
 
     /// A new connection was not made, or closed before it was answered. While others get on it is one too many, which
@@ -355,13 +373,6 @@ impl Host {
         };
         state.lost(now, proven, longest);
         next
-    }
-
-    /// The host asks everybody to come again later, who do so for up to `retry_for`.
-    pub fn kept_waiting(&self, now: Instant, retry_for: Duration) -> outage::Next {
-        let mut state = self.lock();
-        state.outage.is_known();
-        state.outage.failed(now, retry_for)
     }
 
     /// How long to wait before the `n`-th try of something, with jitter.
@@ -413,7 +424,7 @@ impl State {
             self.refusals += 1;
         }
         let refusals = self.refusals;
-        asked.map_or_else(|| self.wait(refusals), |asked| asked.min(LONGEST_ASKED))
+        asked.unwrap_or_else(|| self.wait(refusals))
     }
 
     /// Nobody gets on: what looked like push-back was a server or a network that went away.

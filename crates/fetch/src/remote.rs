@@ -118,6 +118,8 @@ pub enum Why {
     Denied,
     /// The server asks for less (429, 503, 421): fewer connections, later.
     Busy,
+    /// It is being made ready, as a copy is that is staged from tape (202): it is given later.
+    Later,
     /// Another version is there than the one asked for (412, another tag, size or date).
     Changed,
     /// The connection was lost amid an answer, or a server's own fault (500): trying again may help.
@@ -132,7 +134,7 @@ pub enum Why {
 impl Why {
     /// Whether the same request may be answered later.
     pub const fn may_pass(self) -> bool {
-        matches!(self, Self::Busy | Self::Broken | Self::Unreachable)
+        matches!(self, Self::Busy | Self::Later | Self::Broken | Self::Unreachable)
     }
 }
 
@@ -153,7 +155,7 @@ impl Refusal {
         let kind = match why {
             Why::Missing => ErrorKind::NotFound,
             Why::Denied => ErrorKind::Denied,
-            Why::Busy => ErrorKind::Busy,
+            Why::Busy | Why::Later => ErrorKind::Busy,
             Why::Changed => ErrorKind::Changed,
             Why::Broken | Why::Unreachable => ErrorKind::Connection,
             Why::Senseless => ErrorKind::Protocol,

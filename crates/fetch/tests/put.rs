@@ -454,6 +454,27 @@ fn a_wrong_sum_of_the_whole_is_found_out() {
 }
 
 #[test]
+fn a_tag_of_the_whole_in_place_of_the_parts_is_proved_by_reading_back() {
+    use md5::{Digest, Md5};
+    for (seed, event) in [(5, "done large"), (6, "failed large")] {
+        let there = noise(seed, 11 * MIB);
+        let tag = format!("\"{}\"", data_encoding::HEXLOWER.encode(&Md5::digest(&there)));
+        let server = store(move |request, _| {
+            let is_read =
+                request.lines[0].starts_with("GET /bucket/large?") && !request.path().contains("list-type");
+            let body = if is_read { &there[..] } else { b"" };
+            let head = [("etag", tag.as_str()), ("content-length", "11534336")];
+            (is_read || request.lines[0].starts_with("HEAD"))
+                .then(|| (http("200 OK", &head, body), Then::Keep))
+        });
+        let (_tree, file) = large(5);
+        let target = s3(&moto::settings(server.url("").as_str(), true), "large", true, None);
+        let ran = Run::new(&file, target).go();
+        assert_eq!(ran.events, [event], "{:?}: {:?}", ran.failures, server.requests());
+    }
+}
+
+#[test]
 fn a_server_that_asks_for_less_gets_less() {
     let server = store(|request, times| match request.lines[0].split(' ').next() {
         Some("HEAD") => head_of_large(),

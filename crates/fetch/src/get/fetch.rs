@@ -14,12 +14,12 @@ use url::Url;
 
 use crate::get::digest::place;
 use crate::get::event::Got;
-use crate::get::file::{Body, DownloadFile};
+use crate::get::file::{Body, DownloadFile, Next};
 use crate::get::memory::fingerprint;
 use crate::get::queue::{ActiveClaim, Asker, Job, Order, Task};
 use crate::get::state::DownloadState;
-use crate::host::Host;
 use crate::host::proven::Proven;
+use crate::host::{Host, put_off};
 use crate::remote::{Ask, Refusal, Remote, Remotes, Version, WARM, Why};
 
 /// One network worker.
@@ -343,19 +343,24 @@ impl<'s> Worker<'s> {
             Why::Changed => state.changed(body, &error),
             Why::Busy => {
                 let proven = self.proven.lost(host);
-                let others = host.refused(now, self.asked.at, proven, retry_after);
+                let retry_for = shared.settings.retry_for;
+                let next = host.refused(now, self.asked.at, proven, retry_after, retry_for);
                 drop(state);
                 // The host sees to the waiting; it counts only if nobody gets on.
-                if others {
-                    return again(None);
-                }
-                let next = host.kept_waiting(now, shared.settings.retry_for);
-                // Being put off for a moment is nothing to tell of.
-                if let outage::Next::Again { left, tell: true, failures: 2.. } = next {
-                    tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
-                }
+                let Some(next) = next else { return again(None) };
+                put_off::say(&error, retry_after, next);
                 state = file.lock();
                 state.outlast(body, job.mirror, error, next, retries, mixes)
+            }
+            Why::Later => {
+                self.answered(host);
+                let (next, not_before) =
+                    put_off::later(&mut state.waits, now, retry_after, shared.settings.retry_for);
+                put_off::say(&error, retry_after, next);
+                match next {
+                    outage::Next::Again { .. } if state.concerns(body) => Next::Again(Some(not_before)),
+                    next => state.outlast(body, job.mirror, error, next, retries, mixes),
+                }
             }
             Why::Unreachable => {
                 let proven = self.proven.lost(host);

@@ -8,7 +8,7 @@ use std::time::Instant;
 use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::{FileId, Fingerprint, Timestamp};
-use tidegate_transfer::outage;
+use tidegate_transfer::outage::{self, Outage};
 use tidegate_transfer::pipeline::write_path::Incoming;
 
 use crate::checksum::{Checksums, Hashers};
@@ -49,6 +49,8 @@ pub(super) struct State {
     pub(super) alone: Option<usize>,
     /// Failures in a row without a byte of progress.
     pub(super) tries: u32,
+    /// Since when it is being made ready.
+    pub(super) waits: Outage,
     pub(super) changes: u32,
     pub(super) mismatches: u32,
     /// What the ledger lists it with.
@@ -125,6 +127,7 @@ impl DownloadFile {
             mirrors: record.urls.iter().map(|_| Mirror::default()).collect(),
             alone: None,
             tries: 0,
+            waits: Outage::default(),
             changes: 0,
             mismatches: 0,
             listed: record.bytes.unwrap_or(0),
@@ -215,6 +218,7 @@ impl State {
     /// A mirror brought bytes.
     pub(super) fn progress(&mut self, mirror: usize) {
         self.tries = 0;
+        self.waits.is_over();
         self.mirrors[mirror].failures = 0;
     }
 

@@ -12,13 +12,16 @@ fn fill(host: &Host, now: Instant, n: u16, answered: u16) {
     (0..answered).for_each(|_| host.answered(true));
 }
 
+/// How long a busy host is tried again.
+const RETRY_FOR: Duration = Duration::from_secs(100);
+
 #[test]
 fn a_refusal_halves_what_is_asked_for_and_lowers_it_to_what_worked() {
     for (asked, answered, left) in [(12, 8, 6), (12, 6, 6), (12, 2, 2), (9, 8, 4)] {
         let (host, now) = host(16);
         fill(&host, now, asked, answered);
         for _ in answered..asked {
-            assert!(host.refused(now, now, false, None));
+            assert!(host.refused(now, now, false, None, RETRY_FOR).is_none());
             host.leave(false);
         }
         assert_eq!(host.ceiling(now), left, "{answered} of {asked}");
@@ -30,7 +33,7 @@ fn who_was_served_goes_on_after_a_refusal_and_others_wait() {
     let (host, now) = host(16);
     fill(&host, now, 12, 6);
     for _ in 0..6 {
-        assert!(host.refused(now, now, false, None));
+        assert!(host.refused(now, now, false, None, RETRY_FOR).is_none());
         host.leave(false);
     }
     assert!(!host.has_room(now, true), "all six are in use");
@@ -43,7 +46,7 @@ fn who_was_served_goes_on_after_a_refusal_and_others_wait() {
 fn answers_that_a_refusal_overtook_count() {
     let (host, now) = host(16);
     fill(&host, now, 12, 2);
-    host.refused(now, now, false, None);
+    host.refused(now, now, false, None, RETRY_FOR);
     host.leave(false);
     assert_eq!(host.ceiling(now), 2);
     (0..6).for_each(|_| host.answered(true));
@@ -55,14 +58,14 @@ fn the_ceiling_comes_back_one_by_one_and_more_slowly_if_refused() {
     let (host, mut now) = host(4);
     fill(&host, now, 4, 2);
     for _ in 0..2 {
-        host.refused(now, now, false, None);
+        host.refused(now, now, false, None, RETRY_FOR);
         host.leave(false);
     }
     assert_eq!(host.ceiling(now), 2);
     now += FIRST_RAISE;
     assert_eq!(host.ceiling(now), 3);
     assert!(host.enter(now, false));
-    host.refused(now, now, false, None);
+    host.refused(now, now, false, None, RETRY_FOR);
     host.leave(false);
     assert_eq!(host.ceiling(now + FIRST_RAISE), 2, "not so soon again");
     now += 2 * FIRST_RAISE;
@@ -89,7 +92,7 @@ fn what_pushed_back_is_remembered_and_tried_again_one_by_one() {
     let later = Instant::now() + FIRST_RAISE;
     assert_eq!(host.ceiling(later), 7);
     fill(&host, later, 7, 4);
-    host.refused(later, later, false, None);
+    host.refused(later, later, false, None, RETRY_FOR);
     host.leave(false);
     assert_eq!(held.noted(), [("h:80".to_owned(), 4)]);
 }
@@ -147,7 +150,7 @@ fn first_bytes_that_come_later_for_nothing_halve_the_ceiling() {
 fn a_host_that_answers_nobody_is_left_alone_as_long_as_it_asks() {
     let (host, now) = host(4);
     assert!(host.enter(now, false));
-    assert!(!host.refused(now, now, false, Some(Duration::from_secs(7))));
+    assert!(host.refused(now, now, false, Some(Duration::from_secs(7)), RETRY_FOR).is_some());
     host.leave(false);
     assert_eq!(host.ceiling(now), 1);
     assert!(!host.has_room(now + Duration::from_secs(6), true));
@@ -157,10 +160,10 @@ fn a_host_that_answers_nobody_is_left_alone_as_long_as_it_asks() {
 
 impl Host {
     fn refused_long(&self, now: Instant) -> bool {
-        self.enter(now + LONGEST_ASKED, false);
-        self.refused(now, now, false, Some(Duration::from_secs(1 << 40)));
+        self.enter(now + RETRY_FOR, false);
+        self.refused(now, now, false, Some(Duration::from_secs(1 << 40)), RETRY_FOR);
         self.leave(false);
-        !self.has_room(now + LONGEST_ASKED, false)
+        !self.has_room(now + RETRY_FOR, false)
     }
 }
 

@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
-use tidegate_transfer::outage;
+use tidegate_transfer::outage::{self, Outage};
 use tidegate_transfer::pipeline::waits::WorkerTime;
 use tidegate_transfer::throttle::Throttle;
 
 use crate::checksum::Checksums;
 use crate::host::proven::Proven;
 use crate::host::quickest::Quickest;
-use crate::host::{Host, Hosts};
+use crate::host::{Host, Hosts, put_off};
 use crate::pipe::PipeSettings;
 use crate::record::Record;
 use crate::remote::Version;
@@ -72,6 +72,8 @@ pub struct PipeFlow {
     ready: BTreeMap<u64, Vec<u8>>,
     written: u64,
     tries: u32,
+    /// Since when it is being made ready.
+    waits: Outage,
     not_before: Option<Instant>,
     failed: Option<Error>,
 }
@@ -130,6 +132,7 @@ impl PipeFlow {
             ready: BTreeMap::new(),
             written: 0,
             tries: 0,
+            waits: Outage::default(),
             not_before: None,
             failed: None,
         }
@@ -363,6 +366,7 @@ impl PipeState {
     pub fn bring(&self, number: u64, at: u64, bytes: Vec<u8>) {
         self.with(number, |flow| {
             flow.tries = 0;
+            flow.waits.is_over();
             flow.ready.insert(at, bytes);
         });
     }
@@ -411,6 +415,19 @@ impl PipeState {
         });
     }
 
+    /// What is asked for is being made ready, by a server that asks to wait for `asked`.
+    pub fn put_off(&self, claim: &PipeClaim, error: &Error, asked: Option<Duration>) {
+        let retry_for = self.settings.retry_for;
+        let next = self.with(claim.number, |flow| {
+            let (next, not_before) = put_off::later(&mut flow.waits, Instant::now(), asked, retry_for);
+            flow.not_before = Some(not_before);
+            next
+        });
+        let Some(next) = next else { return };
+        put_off::say(error, asked, next);
+        self.outlast(claim, error, next);
+    }
+
     /// A host does not answer, and `next` says how long that is borne.
     pub fn outlast(&self, claim: &PipeClaim, error: &Error, next: outage::Next) {
         match next {
@@ -418,10 +435,7 @@ impl PipeState {
                 let why = format!("{} (given up after {})", error.message, duration_in_words(time));
                 self.leave(claim, Error::new(error.kind, why));
             }
-            outage::Next::Again { left, tell, .. } => {
-                if tell {
-                    tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
-                }
+            outage::Next::Again { .. } => {
                 let mixes = self.mixes(&claim.record);
                 self.with(claim.number, |flow| flow.turn(mixes));
             }

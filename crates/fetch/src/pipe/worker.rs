@@ -5,12 +5,15 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::outage;
 use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
 
 use crate::host::proven::Proven;
+use crate::host::put_off;
 use crate::pipe::flow::{PipeClaim, PipeState};
 use crate::remote::{Ask, Opened, Refusal, Remote, Remotes, Why, shown};
 
@@ -82,6 +85,9 @@ impl<'s> PipeWorker<'s> {
             return state.leave(claim, Error::new(ErrorKind::Protocol, why));
         }
         let wanted = range.start..if whole { end } else { range.end.min(end) };
+        // Less may come than was asked for, as was announced: the rest is asked for.
+        let rest = range.end.min(opened.version.bytes.unwrap_or(wanted.end));
+        state.give_back(claim.number, wanted.end..rest);
         let mut at = wanted.start;
         let ended = self.read(claim, opened, wanted.clone(), &mut at);
         if at - range.start >= BLOCK {
@@ -167,14 +173,23 @@ impl<'s> PipeWorker<'s> {
             Why::Missing | Why::Denied | Why::Senseless | Why::Changed => state.leave(claim, error),
             Why::Busy => {
                 let proven = self.proven.lost(host);
-                if !host.refused(now, asked_at, proven, retry_after) {
-                    state.outlast(claim, &error, host.kept_waiting(now, retry_for));
+                if let Some(next) = host.refused(now, asked_at, proven, retry_after, retry_for) {
+                    put_off::say(&error, retry_after, next);
+                    state.outlast(claim, &error, next);
                 }
+            }
+            Why::Later => {
+                self.proven.answered(host);
+                state.put_off(claim, &error, retry_after);
             }
             Why::Unreachable => {
                 let proven = self.proven.lost(host);
                 if proven || !host.turned_away(now, asked_at) {
-                    state.outlast(claim, &error, host.unreachable(now, proven, retry_for));
+                    let next = host.unreachable(now, proven, retry_for);
+                    if let outage::Next::Again { left, tell: true, .. } = next {
+                        tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
+                    }
+                    state.outlast(claim, &error, next);
                 }
             }
             Why::Broken => {

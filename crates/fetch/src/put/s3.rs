@@ -2,8 +2,10 @@
 //! found and continued.
 
 use std::collections::HashMap;
+use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
 
+use md5::{Digest, Md5};
 use rusty_s3::Method;
 use tidegate_control::ByteCount;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
@@ -11,6 +13,7 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
 use url::Url;
 
+use crate::foreign::io_words;
 use crate::put::target::{
     Content, Md5Sum, Plan, Present, Stored, Target, UploadConnection, UploadFile, tag_of_parts,
 };
@@ -29,6 +32,9 @@ const MAX_UPLOADS: usize = 10_000;
 
 /// Most pages of them that are asked for, empty ones included.
 const MAX_PAGES: usize = 100;
+
+/// How much is read back at once.
+const SIP: usize = 128 << 10;
 
 /// A prefix, or with a single file an object, of an S3-compatible store.
 pub struct S3Target {
@@ -167,18 +173,30 @@ impl S3Connection {
         Ok(parts.iter().all(fits).then_some(parts))
     }
 
-    fn confirm(&self, object: &Object, file: &UploadFile, expected: &str) -> Result<Stored, S3Failure> {
-        let shown = self.shown(object);
-        let corrupt = |what: String| -> S3Failure {
-            let error = Error::new(ErrorKind::Corrupt, format!("{shown}: {what}"));
-            Refusal::of(Why::Senseless, error).into()
-        };
+    fn corrupt(&self, object: &Object, what: &str) -> S3Failure {
+        let error = Error::new(ErrorKind::Corrupt, format!("{}: {what}", self.shown(object)));
+        Refusal::of(Why::Senseless, error).into()
+    }
+
+    /// Holds what the server has against what was sent in `parts`, whose tag should be `expected`.
+    fn confirm(
+        &self,
+        object: &Object,
+        file: &UploadFile,
+        expected: &str,
+        parts: &[Md5Sum],
+    ) -> Result<Stored, S3Failure> {
+        let corrupt = |what: String| self.corrupt(object, &what);
         let Some(present) = self.head(object)? else {
             return Err(corrupt("the server has it no longer, just after it took it".to_owned()));
         };
         if present.bytes != Some(file.size) {
             let size = present.bytes.map_or_else(|| "no size".to_owned(), |bytes| bytes.to_string());
             return Err(corrupt(format!("{} bytes were sent, the server has {size}", file.size)));
+        }
+        if is_of_whole(&present.tag, expected) {
+            self.read_back(object, file, parts)?;
+            return Ok(Stored { tag: present.tag, verified: true });
         }
         if present.tag_is_md5 && is_md5(&present.tag) && present.tag != expected {
             let what = format!("the server's checksum is {}, {expected} was sent", present.tag);
@@ -187,6 +205,23 @@ impl S3Connection {
         // Where tags are no MD5s, each part's Content-MD5 has been checked when it arrived.
         let verified = !present.tag_is_md5 || present.tag == expected;
         Ok(Stored { tag: present.tag, verified })
+    }
+
+    /// Reads an object, and compares each of its parts with what was sent.
+    fn read_back(&self, object: &Object, file: &UploadFile, parts: &[Md5Sum]) -> Result<(), S3Failure> {
+        let mut body =
+            self.client.call(&S3Request::new("read back", Method::Get, object), &[])?.into_reader();
+        for (number, md5) in (1..).zip(parts) {
+            let range = file.plan.range(number, file.size);
+            let sum = md5_of(&mut body.by_ref().take(range.end - range.start)).map_err(|error| {
+                let what = format!("cannot read {} back: {}", self.shown(object), io_words(&error));
+                Refusal::new(Why::Broken, what)
+            })?;
+            if sum != *md5 {
+                return Err(self.corrupt(object, &format!("read back, part {number} is not what was sent")));
+            }
+        }
+        Ok(())
     }
 
     fn shown(&self, object: &Object) -> String {
@@ -249,7 +284,7 @@ impl UploadConnection for S3Connection {
         if plain && tag == expected {
             return Ok(Stored { tag, verified: true });
         }
-        self.confirm(&object, file, &expected).map_err(|failed| arrived_damaged(failed.refusal))
+        self.confirm(&object, file, &expected, &[md5]).map_err(|failed| arrived_damaged(failed.refusal))
     }
 
     fn begin(&mut self, file: &UploadFile) -> Result<(String, Vec<Part>), Refusal> {
@@ -347,9 +382,10 @@ impl UploadConnection for S3Connection {
             }
             // An answer that was lost: the work may have been done.
             Err(failed) if failed.code == "NoSuchUpload" => {
+                let is_ours = |tag: &str| tag == expected || is_of_whole(tag, &expected);
                 let done = self
                     .head(&object)?
-                    .is_some_and(|present| present.bytes == Some(file.size) && present.tag == expected);
+                    .is_some_and(|present| present.bytes == Some(file.size) && is_ours(&present.tag));
                 if !done {
                     self.under_way.ours.ended(&object.key);
                     return Err(failed.refusal);
@@ -358,7 +394,8 @@ impl UploadConnection for S3Connection {
             Err(failed) => return Err(failed.refusal),
         }
         self.under_way.ours.ended(&object.key);
-        Ok(self.confirm(&object, file, &expected)?)
+        let sums: Vec<Md5Sum> = parts.iter().map(|(_, md5)| *md5).collect();
+        Ok(self.confirm(&object, file, &expected, &sums)?)
     }
 
     fn abort(&mut self, file: &UploadFile, id: &str) -> Result<(), Refusal> {
@@ -386,6 +423,22 @@ fn about(file: &UploadFile) -> Vec<(String, String)> {
 fn is_md5(tag: &str) -> bool {
     let hex = tag.split_once('-').map_or(tag, |(hex, _)| hex);
     hex.len() == 32 && hex.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Whether a tag may be the MD5 of all that was sent in parts, as some servers have it, which the parts' sums do not tell.
+fn is_of_whole(tag: &str, expected: &str) -> bool {
+    expected.contains('-') && !tag.contains('-') && is_md5(tag)
+}
+
+/// The MD5 of all that is left of `from`.
+fn md5_of(from: &mut dyn Read) -> io::Result<Md5Sum> {
+    let (mut sum, mut buffer) = (Md5::new(), vec![0; SIP]);
+    loop {
+        match from.read(&mut buffer)? {
+            0 => return Ok(sum.finalize().into()),
+            length => sum.update(&buffer[..length]),
+        }
+    }
 }
 
 /// A piece that is sent again.

@@ -7,10 +7,13 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::outage;
 use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
 
+use crate::host::put_off;
 use crate::put::queue::{Bytes, Chunk, PartContent, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::UploadState;
 use crate::put::target::{Content, DEFAULT_PART, Md5Sum, Stored, UploadConnection, UploadFile};
@@ -18,6 +21,9 @@ use crate::remote::{Refusal, WARM, Why};
 
 /// How long one sleep lasts at most while something may end all.
 const NAP: Duration = Duration::from_millis(20);
+
+/// How long a server that asks everybody to come again later is tried again.
+const RETRY_FOR: Duration = Duration::from_secs(600);
 
 /// Most bytes handed over at once, so that a rate is kept evenly.
 const SIP: usize = 64 << 10;
@@ -82,11 +88,16 @@ impl Worker<'_> {
             thread::sleep(NAP);
         }
         let asked_at = Instant::now();
-        let result = what(self.connection.as_mut());
+        let mut result = what(self.connection.as_mut());
         let now = Instant::now();
+        let mut is_over = false;
         match &result {
             Err(refusal) if refusal.why == Why::Busy => {
-                host.refused(now, asked_at, self.proven, refusal.retry_after);
+                let asked = refusal.retry_after;
+                if let Some(next) = host.refused(now, asked_at, self.proven, asked, RETRY_FOR) {
+                    put_off::say(&refusal.error, asked, next);
+                    is_over = matches!(next, outage::Next::GiveUp(_));
+                }
                 self.proven = false;
             }
             // A wrong checksum came on a sound connection.
@@ -105,6 +116,11 @@ impl Worker<'_> {
             }
         }
         host.leave(self.proven);
+        if let (true, Err(refusal)) = (is_over, &mut result) {
+            let how_long = duration_in_words(RETRY_FOR);
+            refusal.error.message = format!("{} (given up after {how_long})", refusal.error.message);
+            refusal.why = Why::Denied;
+        }
         result
     }
 

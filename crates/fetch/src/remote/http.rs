@@ -6,6 +6,7 @@
 pub mod agents;
 pub mod answer;
 mod body;
+mod early;
 mod forward;
 mod moved;
 pub mod trouble;
@@ -15,7 +16,7 @@ use std::io::{self, Read as _};
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_transfer::manifest::MAX_SIZE;
+use tidegate_transfer::manifest::{BLOCK, MAX_SIZE};
 use ureq::Body as Answer;
 use ureq::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, header};
 use url::Url;
@@ -36,6 +37,16 @@ const SMALL_BODY: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct Http {
     lines: AgentPool,
+}
+
+/// What came of a request for bytes.
+enum Answered {
+    /// Bytes of the file.
+    File(Opened),
+    /// A part of a file whose size the server does not tell.
+    Sizeless,
+    /// No part, or none that is of use, and why: another request is answered better.
+    NoPart(Refusal),
 }
 
 /// An answer and where it came from at last.
@@ -128,7 +139,46 @@ impl Http {
     }
 
     /// As `open`, and puts what the head of the answer says into `said`.
-    pub fn open_hearing(&mut self, ask: &Ask<'_>, said: Option<&mut HeaderMap>) -> Result<Opened, Refusal> {
+    pub fn open_hearing(
+        &mut self,
+        ask: &Ask<'_>,
+        mut said: Option<&mut HeaderMap>,
+    ) -> Result<Opened, Refusal> {
+        let mut answered = self.open_once(ask, said.as_deref_mut())?;
+        if matches!(answered, Answered::Sizeless)
+            && let Some(bytes) = self.size(ask)?
+        {
+            let version = Version { bytes: Some(bytes), ..ask.version.cloned().unwrap_or_default() };
+            answered =
+                self.open_once(&Ask { version: Some(&version), ..ask.clone() }, said.as_deref_mut())?;
+        }
+        match answered {
+            Answered::File(opened) => return Ok(opened),
+            Answered::NoPart(refusal) if ask.range.start > 0 => return Err(refusal),
+            Answered::NoPart(_) | Answered::Sizeless => {}
+        }
+        match self.open_once(&Ask { range: 0..u64::MAX, ..ask.clone() }, said)? {
+            Answered::File(mut opened) => {
+                opened.version.ranges = false;
+                Ok(opened)
+            }
+            Answered::NoPart(refusal) => Err(refusal),
+            Answered::Sizeless => {
+                let what = "the server sends a part where the whole file was asked for";
+                Err(Refusal::new(Why::Senseless, format!("{}: {what}", shown(ask.url))))
+            }
+        }
+    }
+
+    /// How large a file is, by its head; `None` if that is not told.
+    fn size(&mut self, ask: &Ask<'_>) -> Result<Option<u64>, Refusal> {
+        let reply = self.send(&Method::HEAD, ask.url, &given(ask)?, &HeaderMap::new())?;
+        let is_file = reply.answer.status() == 200;
+        let size = answer::text(reply.answer.headers(), "content-length").and_then(|size| size.parse().ok());
+        Ok(size.filter(|_| is_file))
+    }
+
+    fn open_once(&mut self, ask: &Ask<'_>, said: Option<&mut HeaderMap>) -> Result<Answered, Refusal> {
         let headers = given(ask)?;
         let conditions = conditions(ask);
         let reply = self.send(&Method::GET, ask.url, &headers, &conditions)?;
@@ -138,7 +188,8 @@ impl Http {
         let shared = self.lines.shared();
         let allow_pages = shared.settings.allow_pages;
         let opened = match reply.answer.status().as_u16() {
-            200 => whole(ask, reply, allow_pages),
+            200 if is_part(ask, &reply) => part(ask, reply, allow_pages),
+            200 => whole(ask, reply, allow_pages).map(Answered::File),
             206 => part(ask, reply, allow_pages),
             416 => beyond(ask, reply),
             _ => Err(refuse(ask.url, reply)),
@@ -183,10 +234,10 @@ pub fn redirected<T>(
     allow_downgrade: bool,
 ) -> Result<Url, Refusal> {
     let refuse = |what: String| Refusal::new(Why::Senseless, format!("{}: {what}", shown(at)));
-    let location = answer::text(answer.headers(), "location")
+    let location = answer::location(answer.headers())
         .ok_or_else(|| refuse("the server redirects without saying where to".to_owned()))?;
     let mut next =
-        at.join(location).map_err(|_| refuse("the server redirects to what is no URL".to_owned()))?;
+        at.join(&location).map_err(|_| refuse("the server redirects to what is no URL".to_owned()))?;
     next.set_fragment(None);
     if !matches!(next.scheme(), "http" | "https") {
         return Err(refuse(format!("the server redirects to {}, which is not followed", next.scheme())));
@@ -317,9 +368,23 @@ fn whole(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Opened, Refus
     opened(ask, version, 0..size.unwrap_or(u64::MAX), body, size, ends)
 }
 
+/// Whether an answer of status 200 is a part all the same, as its header says and its length proves.
+fn is_part(ask: &Ask<'_>, reply: &Reply) -> bool {
+    let Some((range, size)) = answer::content_range(reply.answer.headers()) else { return false };
+    let is_whole = size.is_none_or(|size| range == (0..size));
+    conditions(ask).contains_key(header::RANGE)
+        && !is_whole
+        && reply.answer.body().content_length() == Some(range.end - range.start)
+}
+
 /// Status 206: a part of the file, which must be the one asked for.
-fn part(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Opened, Refusal> {
-    let refuse = |what: &str| Err(Refusal::new(Why::Senseless, format!("{}: {what}", shown(ask.url))));
+fn part(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Answered, Refusal> {
+    let refusal = |what: &str| Refusal::new(Why::Senseless, format!("{}: {what}", shown(ask.url)));
+    let refuse = |what: &str| Err(refusal(what));
+    if answer::is_multipart(reply.answer.headers()) {
+        let what = "the server answered with several parts although one was asked for";
+        return Ok(Answered::NoPart(refusal(what)));
+    }
     sensible(ask.url, &reply, allow_pages)?;
     let (head, body) = reply.answer.into_parts();
     let ends = has_end(&head.headers);
@@ -329,33 +394,45 @@ fn part(ask: &Ask<'_>, reply: Reply, allow_pages: bool) -> Result<Opened, Refusa
     if body.content_length().is_some_and(|length| length != range.end - range.start) {
         return refuse("the server answered with a part of another length than it says");
     }
-    let version = pinned(ask, version(&head.headers, size, true, false))?;
+    let mut version = pinned(ask, version(&head.headers, size, true, false))?;
     let size = size.or(ask.version.and_then(|version| version.bytes));
+    version.bytes = size;
+    if size.is_none() {
+        return Ok(Answered::Sizeless);
+    }
     let wanted = ask.range.start..ask.range.end.min(size.unwrap_or(ask.range.end));
     if range.start != wanted.start || range.end > wanted.end {
         return refuse("the server answered with a part that was not asked for");
     }
-    // A part that ends too early is a body that does, and one whose end nobody knows ends where it says.
-    let promised = if wanted.end == u64::MAX { range } else { wanted };
-    let length = promised.end - promised.start;
-    opened(ask, version, promised, body, Some(length), ends)
+    // Less than was asked for is taken in whole blocks, and the rest is asked for then.
+    let blocks = (range.end - range.start) / BLOCK * BLOCK;
+    if range.end < wanted.end && blocks > 0 {
+        let promised = range.start..range.start + blocks;
+        return opened(ask, version, promised, body, Some(blocks), false).map(Answered::File);
+    }
+    if range.end < wanted.end && range.start == 0 {
+        return Ok(Answered::NoPart(refusal("the server sends less of the file than was asked for")));
+    }
+    // What ends too early all the same is a body that does.
+    let length = wanted.end - wanted.start;
+    opened(ask, version, wanted, body, Some(length), ends).map(Answered::File)
 }
 
 /// Status 416: the part begins at the end of the file or beyond. An empty file has no other answer.
-fn beyond(ask: &Ask<'_>, reply: Reply) -> Result<Opened, Refusal> {
+fn beyond(ask: &Ask<'_>, reply: Reply) -> Result<Answered, Refusal> {
     let headers = reply.answer.headers();
     let size = answer::size_beyond(headers);
     let version = version(headers, size, true, false);
     drain(reply.answer);
     let version = pinned(ask, version)?;
     if size == Some(0) && ask.range.start == 0 {
-        return Ok(Opened { version, range: 0..0, body: Box::new(io::empty()) });
+        return Ok(Answered::File(Opened { version, range: 0..0, body: Box::new(io::empty()) }));
     }
     let what = match size {
         Some(size) => format!("the file ends at byte {size}, before the part asked for"),
         None => "the server has no such part of the file".to_owned(),
     };
-    Err(Refusal::new(Why::Senseless, format!("{}: {what}", shown(ask.url))))
+    Ok(Answered::NoPart(Refusal::new(Why::Senseless, format!("{}: {what}", shown(ask.url)))))
 }
 
 fn opened(

@@ -18,9 +18,31 @@ pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
+/// Where a redirect leads. What is no ASCII goes on as the bytes that came, whatever their encoding.
+pub fn location(headers: &HeaderMap) -> Option<String> {
+    let value = headers.get("location")?.as_bytes().trim_ascii();
+    let encode = |byte: &u8| match byte {
+        0x20..0x7f => char::from(*byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    Some(value.iter().map(encode).collect())
+}
+
+/// Whether the body is parts of a file with a header each.
+pub fn is_multipart(headers: &HeaderMap) -> bool {
+    content_type(headers) == "multipart/byteranges"
+}
+
+fn content_type(headers: &HeaderMap) -> String {
+    let kind = text(headers, "content-type").unwrap_or_default().split(';').next().unwrap_or_default();
+    kind.trim().to_ascii_lowercase()
+}
+
 /// What to try next after an answer with this status, none of 200, 206 and a redirect.
 pub fn why(status: u16, headers: &HeaderMap) -> Why {
     match status {
+        // A copy is being staged, from tape as a rule.
+        202 => Why::Later,
         // Some services say 403 for "too often", and then they say until when.
         403 if headers.contains_key("retry-after") => Why::Busy,
         401 | 402 | 403 | 407 | 451 | 511 => Why::Denied,
@@ -150,9 +172,8 @@ pub fn not_the_file(headers: &HeaderMap, path: &str, allow_pages: bool) -> Optio
             return Some(format!("the server packed the file ({encoding:?}) although it was told not to"));
         }
     }
-    let kind = text(headers, "content-type").unwrap_or_default().split(';').next().unwrap_or_default();
-    let kind = kind.trim().to_ascii_lowercase();
-    if kind == "multipart/byteranges" {
+    let kind = content_type(headers);
+    if is_multipart(headers) {
         return Some("the server answered with several parts although one was asked for".to_owned());
     }
     let is_page = kind == "text/html" || kind == "application/xhtml+xml";

@@ -19,6 +19,7 @@ use ureq::unversioned::transport::{
     Transport, TransportAdapter,
 };
 
+use super::early::EarlyAnswers;
 use crate::remote::reach::reachable_first;
 use crate::remote::tls::Tls;
 
@@ -122,25 +123,20 @@ impl<In: Transport> Connector<In> for Watched {
         chained: Option<In>,
     ) -> Result<Option<Self::Out>, Error> {
         self.0.fetch_add(1, Ordering::Relaxed);
-        Ok(chained.map(Strict))
+        Ok(chained.map(|inner| Strict { inner, early: EarlyAnswers::default() }))
     }
 }
 
-/// A connection whose cut is no end.
+/// A connection whose cut is no end, and whose answers are the final ones.
 #[derive(Debug)]
-pub struct Strict<T>(T);
+pub struct Strict<T> {
+    inner: T,
+    early: EarlyAnswers,
+}
 
-impl<T: Transport> Transport for Strict<T> {
-    fn buffers(&mut self) -> &mut dyn Buffers {
-        self.0.buffers()
-    }
-
-    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
-        self.0.transmit_output(amount, timeout)
-    }
-
-    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
-        self.0.await_input(timeout).map_err(|error| match error {
+impl<T: Transport> Strict<T> {
+    fn await_more(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        self.inner.await_input(timeout).map_err(|error| match error {
             // ureq takes these three for an end.
             Error::Io(error)
                 if matches!(
@@ -155,13 +151,33 @@ impl<T: Transport> Transport for Strict<T> {
             other => other,
         })
     }
+}
+
+impl<T: Transport> Transport for Strict<T> {
+    fn buffers(&mut self) -> &mut dyn Buffers {
+        self.inner.buffers()
+    }
+
+    fn transmit_output(&mut self, amount: usize, timeout: NextTimeout) -> Result<(), Error> {
+        self.early = EarlyAnswers::default();
+        self.inner.transmit_output(amount, timeout)
+    }
+
+    fn await_input(&mut self, timeout: NextTimeout) -> Result<bool, Error> {
+        loop {
+            let more = self.await_more(timeout)?;
+            if !more || self.early.pass_over(self.inner.buffers())? {
+                return Ok(more);
+            }
+        }
+    }
 
     fn is_open(&mut self) -> bool {
-        self.0.is_open()
+        self.inner.is_open()
     }
 
     fn is_tls(&self) -> bool {
-        self.0.is_tls()
+        self.inner.is_tls()
     }
 }
 
