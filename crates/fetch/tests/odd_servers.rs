@@ -10,6 +10,7 @@ use std::time::Duration;
 use common::noise;
 use common::scripted::{Answer, Request, Scripted, Then, http};
 use tidegate_control::{ByteCount, Concurrency, Environment as _};
+use tidegate_fetch::checksum::{Algorithm, Hashers};
 use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings};
 use tidegate_fetch::record::{Named, Record};
 use tidegate_fetch::remote::servers::{ServerSettings, Servers};
@@ -47,6 +48,15 @@ fn get(record: Record, change: impl FnOnce(&mut DownloadSettings)) -> Result<Vec
     drop(download);
     let failed = failed.lock().expect("not poisoned").take();
     failed.map_or_else(|| Ok(std::fs::read(path).expect("it is there")), Err)
+}
+
+/// The same with the MD5 of `file` declared.
+fn declared(url: &Url, file: &[u8]) -> Record {
+    let mut record = record(url);
+    let mut hashers = Hashers::new([Algorithm::Md5]);
+    hashers.update(file);
+    record.checksums = hashers.finish();
+    record
 }
 
 fn record(url: &Url) -> Record {
@@ -218,4 +228,81 @@ fn a_busy_server_that_asks_for_a_long_wait_is_given_up_in_time() {
     let error = error.expect_err("it is never less busy");
     assert_eq!(error.kind, ErrorKind::Busy, "{error}");
     assert!(error.message.contains("given up after 1"), "{error}");
+}
+
+/// Servers behind a balancer: one for every other connection, with a tag of its own.
+fn balanced(files: [Vec<u8>; 2], honours: bool) -> Scripted {
+    Scripted::http(move |request| {
+        let node = request.connection % 2;
+        let tag = format!("\"{node}\"");
+        match request.header("if-match") {
+            Some(wanted) if honours && wanted != tag => {
+                answer("412 Precondition Failed", &[("ETag", &tag)], b"", request)
+            }
+            _ => ranged(request, &files[node], &[("ETag", &tag)]),
+        }
+    })
+}
+
+#[test]
+fn tags_that_differ_for_the_same_bytes_end_no_download() {
+    let file = noise(7, 6_000_000);
+    for honours in [true, false] {
+        for is_declared in [true, false] {
+            let server = balanced([file.clone(), file.clone()], honours);
+            let url = server.url("f");
+            let record = if is_declared { declared(&url, &file) } else { record(&url) };
+            let got = get(record, |_| {});
+            assert!(got.as_ref().is_ok_and(|got| *got == file), "{honours} {is_declared}: {:?}", got.err());
+        }
+    }
+}
+
+#[test]
+fn bytes_of_two_versions_are_never_one_file() {
+    let files = [noise(8, 6_000_000), noise(9, 6_000_000)];
+    for honours in [true, false] {
+        let server = balanced(files.clone(), honours);
+        match get(declared(&server.url("f"), &files[0]), |_| {}) {
+            Ok(got) => assert!(got == files[0], "it has not the sum that was declared"),
+            Err(error) => assert!(matches!(error.kind, ErrorKind::Corrupt | ErrorKind::Changed), "{error}"),
+        }
+        let server = balanced(files.clone(), honours);
+        match get(record(&server.url("f")), |_| {}) {
+            Ok(got) => assert!(files.contains(&got), "a mixture"),
+            Err(error) => assert_eq!(error.kind, ErrorKind::Changed, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn a_server_that_refuses_every_condition_is_asked_without() {
+    let file = noise(10, 6_000_000);
+    for status in ["412 Precondition Failed", "400 Bad Request"] {
+        let whole = file.clone();
+        let server = Scripted::http(move |request| {
+            let is_pinned =
+                ["if-match", "if-unmodified-since"].iter().any(|name| request.header(name).is_some());
+            match is_pinned {
+                true => answer(status, &[], b"", request),
+                false => ranged(request, &whole, &[("ETag", "\"same-gzip\"")]),
+            }
+        });
+        gets(status, &file, &server);
+        let parts = server.requests().iter().filter(|request| request.header("if-match").is_some()).count();
+        assert!(parts > 1, "it was got in parts");
+    }
+}
+
+#[test]
+fn a_time_that_moves_beside_a_tag_or_alone_is_no_other_file() {
+    let file = noise(11, 6_000_000);
+    for head in [&[("ETag", "\"same\"")][..], &[]] {
+        let (whole, asked) = (file.clone(), AtomicUsize::new(0));
+        let server = Scripted::http(move |request| {
+            let moved = format!("Mon, 01 Jan 2024 00:00:{:02} GMT", asked.fetch_add(1, Relaxed) % 60);
+            ranged(request, &whole, &[head, &[("Last-Modified", &moved)]].concat())
+        });
+        gets("a time that moves", &file, &server);
+    }
 }

@@ -14,7 +14,7 @@ use url::Url;
 
 use crate::get::digest::place;
 use crate::get::event::Got;
-use crate::get::file::{Body, DownloadFile, Next};
+use crate::get::file::{Body, DownloadFile, Next, Trust};
 use crate::get::memory::fingerprint;
 use crate::get::queue::{ActiveClaim, Asker, Job, Order, Task};
 use crate::get::state::DownloadState;
@@ -187,6 +187,8 @@ impl<'s> Worker<'s> {
         let (file, shared) = (&job.file, self.shared);
         file.lock().started.get_or_insert_with(Instant::now);
         let asked_at = Instant::now();
+        let one_answer = file.lock().trust == Trust::OneAnswer;
+        let end = if one_answer { u64::MAX } else { end };
         let opened = match self.remote.open(&Self::ask(file, job.mirror, 0..end, None)) {
             Ok(opened) => opened,
             Err(refusal) => {
@@ -209,7 +211,7 @@ impl<'s> Worker<'s> {
         }
         // All comes although less was asked for, or nothing but all ever comes.
         let first = opened.range.end.min(bytes);
-        let whole = first == bytes && (bytes > end || !opened.version.ranges);
+        let whole = first == bytes && (bytes > end || !opened.version.ranges || one_answer);
         // Fewer bytes than were asked for are taken in whole blocks.
         let first = if first < bytes { first / BLOCK * BLOCK } else { bytes };
         file.lock().mirrors[job.mirror].whole = whole;
@@ -249,7 +251,7 @@ impl<'s> Worker<'s> {
         if left.start >= left.end || body.has_ended() {
             return shared.queue.done(held);
         }
-        let pin = file.lock().mirrors[job.mirror].pin.clone();
+        let pin = file.lock().pin(job.mirror);
         let asked_at = Instant::now();
         let opened = match self.remote.open(&Self::ask(file, job.mirror, left.clone(), pin.as_ref())) {
             Ok(opened) => opened,
@@ -265,9 +267,11 @@ impl<'s> Worker<'s> {
         let version = &opened.version;
         let url = &file.record.urls[job.mirror];
         if let Some(pin) = &pin
-            && !same(pin, version)
+            && pin.differs(version)
         {
-            self.refused(job, Some(body), changed(url), |_| {});
+            self.refused(job, Some(body), changed(url), |not_before| {
+                shared.queue.give_back(held, None, not_before);
+            });
             return shared.queue.done(held);
         }
         if version.bytes.is_some_and(|bytes| bytes != body.size()) {
@@ -340,7 +344,7 @@ impl<'s> Worker<'s> {
         let mut state = file.lock();
         let next = match why {
             Why::Missing | Why::Denied | Why::Senseless => state.leave(body, job.mirror, error, mixes),
-            Why::Changed => state.changed(body, &error),
+            Why::Changed => state.changed(body, &error, mixes),
             Why::Busy => {
                 let proven = self.proven.lost(host);
                 let retry_for = shared.settings.retry_for;
@@ -386,14 +390,6 @@ impl<'s> Worker<'s> {
         drop(state);
         shared.follow(file, body, next, again);
     }
-}
-
-fn same(pin: &Version, seen: &Version) -> bool {
-    let differs =
-        |ours: Option<&str>, theirs: Option<&str>| ours.is_some() && theirs.is_some() && ours != theirs;
-    !(differs(pin.tag.as_deref(), seen.tag.as_deref())
-        || matches!((pin.modified, seen.modified), (Some(ours), Some(theirs)) if ours != theirs)
-        || matches!((pin.bytes, seen.bytes), (Some(ours), Some(theirs)) if ours != theirs))
 }
 
 fn changed(url: &Url) -> Refusal {

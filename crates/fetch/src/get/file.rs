@@ -20,8 +20,11 @@ use crate::remote::Version;
 /// The size of a file that nobody knows yet.
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
-/// How often a file is begun anew because its server's changed under way.
-const CHANGES: u32 = 3;
+/// How often a file is begun anew because its server's changed under way. The last time all comes in one answer.
+const CHANGES: u32 = 2;
+
+/// Answers of another version that are let pass once versions are not relied upon.
+const MAX_STALE: u32 = 256;
 
 /// Failures in a row of the only mirror that may continue a version, before another begins anew.
 const PATIENCE: u32 = 3;
@@ -45,6 +48,8 @@ pub(super) struct DownloadFile {
 pub(super) struct State {
     pub(super) body: Option<Arc<Body>>,
     pub(super) mirrors: Vec<Mirror>,
+    /// What tells versions apart at its servers is not relied upon: a declared checksum does, or a single answer.
+    pub(super) trust: Trust,
     /// Nothing but this mirror may be used.
     pub(super) alone: Option<usize>,
     /// Failures in a row without a byte of progress.
@@ -57,6 +62,18 @@ pub(super) struct State {
     pub(super) listed: u64,
     pub(super) started: Option<Instant>,
     pub(super) ended: bool,
+}
+
+/// What tells that the parts of a file belong together. Behind a balancer each server may have a tag and a time of its
+/// own for the same bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trust {
+    /// The tags and times that servers give.
+    Validators,
+    /// Its checksum, which was declared, and its size.
+    Checksum,
+    /// That all of it comes in one answer.
+    OneAnswer,
 }
 
 /// What is known of one of a file's places.
@@ -125,6 +142,7 @@ impl DownloadFile {
         let state = State {
             body: None,
             mirrors: record.urls.iter().map(|_| Mirror::default()).collect(),
+            trust: Trust::Validators,
             alone: None,
             tries: 0,
             waits: Outage::default(),
@@ -304,12 +322,31 @@ impl State {
         }
     }
 
-    /// Another version lies at a mirror than the one under way.
-    pub(super) fn changed(&mut self, body: Option<&Arc<Body>>, error: &Error) -> Next {
+    /// What a mirror's answers are held against.
+    pub(super) fn pin(&self, mirror: usize) -> Option<Version> {
+        let pin = self.mirrors[mirror].pin.as_ref()?;
+        match self.trust {
+            Trust::Validators => Some(pin.clone()),
+            Trust::Checksum | Trust::OneAnswer => Some(Version { bytes: pin.bytes, ..Version::default() }),
+        }
+    }
+
+    /// Another version lies at a mirror than the one under way, or so it says. `mixes` if a checksum tells.
+    pub(super) fn changed(&mut self, body: Option<&Arc<Body>>, error: &Error, mixes: bool) -> Next {
         if !self.concerns(body) {
             return Next::Nothing;
         }
         self.changes += 1;
+        match self.trust {
+            Trust::Validators if mixes => {
+                self.trust = Trust::Checksum;
+                return Next::Again(None);
+            }
+            // Requests of before may be answered yet.
+            Trust::Checksum if self.changes <= MAX_STALE => return Next::Again(None),
+            Trust::Validators if self.changes >= CHANGES => self.trust = Trust::OneAnswer,
+            _ => {}
+        }
         if self.changes > CHANGES {
             let why = format!("{} (it changed {} times under way)", error.message, self.changes);
             return Next::Fail(Error::new(ErrorKind::Changed, why));
@@ -323,6 +360,9 @@ impl State {
             return Next::Nothing;
         }
         self.mismatches += 1;
+        if self.trust == Trust::Checksum {
+            self.trust = Trust::OneAnswer;
+        }
         let used: Vec<usize> = (0..self.mirrors.len()).filter(|&i| self.mirrors[i].used).collect();
         if let [only] = used[..] {
             self.mirrors[only].suspect = true;

@@ -401,6 +401,21 @@ impl PipeState {
         });
     }
 
+    /// Holds no answer of the claim's mirror against more than its size from now on, as far as a checksum was declared;
+    /// `false` if that is so already, or none was.
+    pub fn relies_on_checksum(&self, claim: &PipeClaim) -> bool {
+        let is_pinned = claim.pin.as_ref().is_some_and(|pin| pin.tag.is_some() || pin.modified.is_some());
+        if !is_pinned || !self.mixes(&claim.record) {
+            return false;
+        }
+        self.with(claim.number, |flow| {
+            let pin = &mut flow.mirrors[claim.mirror].pin;
+            let bytes = pin.as_ref().and_then(|pin| pin.bytes);
+            *pin = Some(Version { bytes, ..Version::default() });
+        });
+        true
+    }
+
     /// A request failed, which may pass; it is tried again after `wait`.
     pub fn try_again(&self, claim: &PipeClaim, error: &Error, wait: impl FnOnce(u32) -> Duration) {
         let (mixes, retries) = (self.mixes(&claim.record), self.settings.retries);

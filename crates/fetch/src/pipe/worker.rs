@@ -169,6 +169,8 @@ impl<'s> PipeWorker<'s> {
         tracing::debug!("{error} ({why:?})");
         let retry_for = state.settings.retry_for;
         match why {
+            // Behind a balancer each server may have a tag of its own for the same bytes: the checksum tells.
+            Why::Changed if state.relies_on_checksum(claim) => {}
             // What was written is of the version before: there is no way back.
             Why::Missing | Why::Denied | Why::Senseless | Why::Changed => state.leave(claim, error),
             Why::Busy => {

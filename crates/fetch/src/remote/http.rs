@@ -180,8 +180,13 @@ impl Http {
 
     fn open_once(&mut self, ask: &Ask<'_>, said: Option<&mut HeaderMap>) -> Result<Answered, Refusal> {
         let headers = given(ask)?;
-        let conditions = conditions(ask);
-        let reply = self.send(&Method::GET, ask.url, &headers, &conditions)?;
+        let mut conditions = conditions(ask);
+        let mut reply = self.send(&Method::GET, ask.url, &headers, &conditions)?;
+        // Some servers know of no tag, or answer so whatever it is: what comes is held against the version anyway.
+        if matches!(reply.answer.status().as_u16(), 400 | 412 | 501) && unpin(&mut conditions) {
+            drain(reply.answer);
+            reply = self.send(&Method::GET, ask.url, &headers, &conditions)?;
+        }
         if let Some(said) = said {
             said.clone_from(reply.answer.headers());
         }
@@ -311,6 +316,12 @@ fn conditions(ask: &Ask<'_>) -> HeaderMap {
         }
     }
     headers
+}
+
+/// Takes what pins the version out of a request's conditions; whether there was any.
+fn unpin(conditions: &mut HeaderMap) -> bool {
+    let pins = [header::IF_MATCH, header::IF_UNMODIFIED_SINCE];
+    pins.into_iter().filter(|name| conditions.remove(name).is_some()).count() > 0
 }
 
 /// Whether a body's end is marked otherwise than by the end of the connection.

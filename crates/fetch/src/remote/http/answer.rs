@@ -86,11 +86,15 @@ pub fn size_beyond(headers: &HeaderMap) -> Option<u64> {
     text(headers, "content-range")?.strip_prefix("bytes ")?.trim().strip_prefix("*/")?.trim().parse().ok()
 }
 
+/// What servers put behind a tag when they pack, or say that they could: the file is the same.
+const PACKED: [&str; 6] = ["-gzip", "--gzip", ";gzip", "-br", "-zstd", "-deflate"];
+
 /// A strong entity tag, with its quotes.
 pub fn strong_tag(headers: &HeaderMap) -> Option<String> {
     let tag = text(headers, "etag")?;
-    let quoted = tag.len() >= 2 && tag.starts_with('"') && tag.ends_with('"');
-    quoted.then(|| tag.to_owned())
+    let inner = tag.strip_prefix('"')?.strip_suffix('"')?;
+    let bare = PACKED.iter().find_map(|packed| inner.strip_suffix(packed)).unwrap_or(inner);
+    Some(format!("\"{}\"", bare.trim_end_matches('-')))
 }
 
 /// When the file was last modified.
@@ -226,6 +230,8 @@ mod tests {
         let tag = |value| strong_tag(&headers(&[("etag", value)]));
         assert_eq!(tag("\"abc\""), Some("\"abc\"".to_owned()));
         assert_eq!(tag("W/\"abc\""), None);
+        assert_eq!(tag("\"abc-gzip\""), tag("\"abc\""));
+        assert_eq!(tag("\""), None);
         assert_eq!(tag("abc"), None);
         let sums = md5_of_tag("\"25f9e794323b453885f5181f1b624d0b\"").expect("an md5");
         assert_eq!(sums.hex(Algorithm::Md5).as_deref(), Some("25f9e794323b453885f5181f1b624d0b"));
