@@ -77,8 +77,8 @@ struct FilterOptions {
     /// Leave out files larger than SIZE
     #[arg(long, value_name = "SIZE", value_parser = rsync_size)]
     max_size: Option<u64>,
-    /// Leave out files that were not modified after TIME: an age such as 7d, or a date as 2026-01-31 or
-    /// 2026-01-31T12:00:00Z (UTC)
+    /// Leave out files that were not modified after TIME: an age such as 7d, or a local time as
+    /// 2026-01-31 or 2026-01-31T12:00:00, or with a zone 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = str::parse::<Moment>)]
     newer_than: Option<Moment>,
     /// Leave out files that were not modified before TIME

@@ -146,6 +146,25 @@ fn sizes_times_and_lists_choose_files() {
     assert_eq!(copied(&["--min-size=1K", "--max-size=2KB"], "a/"), ["2", "3", "d/"]);
     assert_eq!(copied(&["--newer-than=7d", "--min-size=1K+1"], "b/"), ["3", "d/", "d/4"]);
     assert_eq!(copied(&["--older-than", "7d"], "c/"), ["2", "d/"]);
+    // The time of day counts, in the zone of who asks.
+    let noon = SystemTime::UNIX_EPOCH + Duration::from_secs(1_769_860_800);
+    file.set_modified(noon).expect("set");
+    let cases = [
+        ("UTC0", "--older-than=2026-01-31T12:00:01", true),
+        ("UTC0", "--older-than=2026-01-31T12:00:00", false),
+        ("EST5", "--older-than=2026-01-31T07:00:01", true),
+        ("EST5", "--older-than=2026-01-31 07:00:00", false),
+        ("EST5", "--older-than=2026-01-31T12:00:00Z", false),
+        ("EST5", "--older-than=2026-01-31", false),
+        ("LINT-14", "--older-than=2026-02-01", false),
+        ("LINT-14", "--older-than=2026-02-02", true),
+    ];
+    for (at, (zone, option, taken)) in cases.into_iter().enumerate() {
+        let to = format!("at/{at}");
+        let ran = world.command().args(["copy", "-q", option, "src/2", &to]).env("TZ", zone).status();
+        assert!(ran.expect("runs").success(), "{zone} {option}");
+        assert_eq!(world.path(&to).exists(), taken, "{zone} {option}");
+    }
     fs::write(world.path("list"), b"3\0d/4\0").expect("written");
     assert_eq!(copied(&["-0", "--files-from", "list"], "e/"), ["3", "d/", "d/4"]);
     // A single file that is too large is left out; to whom it was asked from that is no surprise.

@@ -4,7 +4,7 @@ What they mean: `tidegate copy --help`. A quantity is a text with its unit, as i
 """
 
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from os import PathLike
 from typing import Literal, TypedDict
 
@@ -21,8 +21,8 @@ class _SelectionOptions(TypedDict, total=False):
     from0: bool
     min_size: str
     max_size: str
-    newer_than: str | timedelta
-    older_than: str | timedelta
+    newer_than: str | timedelta | datetime
+    older_than: str | timedelta | datetime
     one_file_system: bool
     existing: bool
     ignore_existing: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import islice
 from numbers import Real
@@ -37,6 +37,7 @@ _NAMES: dict[object, str] = {
     str: "a text",
     os.PathLike: "a path",
     timedelta: "a timedelta",
+    datetime: "a datetime",
 }
 
 
@@ -159,6 +160,8 @@ def _text(kinds: tuple[object, ...], value: Any) -> str | None:
         return None
     if isinstance(value, timedelta):
         return f"{value // timedelta(microseconds=1)}us" if timedelta in kinds else None
+    if isinstance(value, datetime):
+        return _moment(value) if datetime in kinds else None
     if isinstance(value, os.PathLike):
         path = os.fspath(value)
         if not isinstance(path, str):
@@ -170,6 +173,14 @@ def _text(kinds: tuple[object, ...], value: Any) -> str | None:
         except TypeError:
             return None
     return repr(float(value)) if float in kinds and isinstance(value, Real) else None
+
+
+def _moment(value: datetime) -> str:
+    """A point in time with its zone; without one it is local time, as Python has it."""
+    try:
+        return value.astimezone(UTC).isoformat()
+    except (OSError, OverflowError, ValueError) as error:
+        raise UsageError(f"{value} is no time that files have: {error}", "usage") from error
 
 
 def _local(path: str) -> str:

@@ -4,6 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
 use tidegate_control::units::parse_duration;
 
 use crate::manifest::Timestamp;
@@ -48,7 +50,7 @@ pub fn rsync_size(text: &str) -> Result<u64, String> {
     (bytes as u64).checked_add_signed(more).ok_or_else(wrong)
 }
 
-/// A date in UTC, or an age that counts from when it is asked about.
+/// A point in time, or an age that counts from when it is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moment {
     /// So long ago.
@@ -73,24 +75,34 @@ impl Moment {
     }
 }
 
+/// Without a zone it is local time, as `touch` and `find` have it; a date is its midnight.
 impl FromStr for Moment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        if let Ok(time) = text.parse::<jiff::Timestamp>() {
-            return Ok(Self::At(Timestamp {
-                seconds: time.as_nanosecond().div_euclid(SECOND) as i64,
-                nanoseconds: time.as_nanosecond().rem_euclid(SECOND) as u32,
-            }));
-        }
-        let wrong =
-            || "must be an age such as 7d, or a date as 2026-01-31 or 2026-01-31T12:00:00Z".to_owned();
-        if let Ok(date) = text.parse::<jiff::civil::Date>() {
-            let midnight = date.at(0, 0, 0, 0).to_zoned(jiff::tz::TimeZone::UTC).map_err(|_| wrong())?;
-            return Ok(Self::At(Timestamp { seconds: midnight.timestamp().as_second(), nanoseconds: 0 }));
-        }
-        parse_duration(text).map(Self::Ago).map_err(|_| wrong())
+        read_in(text, &TimeZone::system())
     }
+}
+
+fn read_in(text: &str, local: &TimeZone) -> Result<Moment, String> {
+    let wrong = || {
+        "must be an age such as 7d, or a time as 2026-01-31, 2026-01-31T12:00:00 or 2026-01-31T12:00:00Z"
+            .to_owned()
+    };
+    let time = if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        time
+    } else if text.contains('[') {
+        // A civil time would be read without the zone that is named.
+        text.parse::<jiff::Zoned>().map_err(|_| wrong())?.timestamp()
+    } else if let Ok(civil) = text.parse::<DateTime>() {
+        local.to_timestamp(civil).map_err(|_| wrong())?
+    } else {
+        return parse_duration(text).map(Moment::Ago).map_err(|_| wrong());
+    };
+    Ok(Moment::At(Timestamp {
+        seconds: time.as_nanosecond().div_euclid(SECOND) as i64,
+        nanoseconds: time.as_nanosecond().rem_euclid(SECOND) as u32,
+    }))
 }
 
 /// As it can be read again.
@@ -132,13 +144,13 @@ mod tests {
     }
 
     #[test]
-    fn a_moment_is_a_date_or_an_age_and_is_written_as_it_is_read() {
-        let read = |text: &str| text.parse::<Moment>();
+    fn a_moment_is_a_time_or_an_age_and_is_written_as_it_is_read() {
+        let read = |text: &str| read_in(text, &TimeZone::UTC);
         assert_eq!(read("1970-01-02"), Ok(Moment::At(Timestamp { seconds: 86_400, nanoseconds: 0 })));
         let exact = Timestamp { seconds: 1, nanoseconds: 500_000_000 };
         assert_eq!(read("1970-01-01T00:00:01.5Z"), Ok(Moment::At(exact)));
         assert_eq!(read("1d"), Ok(Moment::Ago(Duration::from_secs(86_400))));
-        for text in ["yesterday", "2026-02-31", "-1d", ""] {
+        for text in ["yesterday", "2026-02-31", "2026-01-31T25:00", "2026-01-31[No/Zone]", "-1d", ""] {
             assert!(read(text).is_err(), "{text}");
         }
         for text in ["1.5s", "7d", "250us", "2026-01-31", "1969-12-31T23:59:59.25Z", "2026-01-31T12:00:00Z"] {
@@ -148,5 +160,23 @@ mod tests {
         let then = |age| Moment::Ago(Duration::from_millis(age)).seen_at(Duration::from_secs(100));
         assert_eq!(then(40_000), Timestamp { seconds: 60, nanoseconds: 0 });
         assert_eq!(then(100_500), Timestamp { seconds: -1, nanoseconds: 500_000_000 });
+    }
+
+    #[test]
+    fn a_time_without_a_zone_is_local_and_keeps_its_time_of_day() {
+        let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").expect("a rule");
+        for (text, same) in [
+            ("2026-11-28T23:59:00", "2026-11-28T22:59:00Z"),
+            ("2026-11-28 23:59", "2026-11-28T22:59:00Z"),
+            ("2026-07-01T12:00:00.25", "2026-07-01T10:00:00.25Z"),
+            ("2026-07-01", "2026-06-30T22:00:00Z"),
+            ("2026-07-01T12:00:00-04:00", "2026-07-01T16:00:00Z"),
+            // It is skipped: what clocks show then.
+            ("2026-03-29T02:30:00", "2026-03-29T01:30:00Z"),
+            // It is there twice.
+            ("2026-10-25T02:30:00", "2026-10-25T00:30:00Z"),
+        ] {
+            assert_eq!(read_in(text, &berlin), read_in(same, &TimeZone::UTC), "{text}");
+        }
     }
 }
