@@ -99,7 +99,7 @@ pub use policy::Policy;
 pub use rng::Rng;
 pub use scenario::{Extra, Scenario};
 pub use share::Share;
-pub use simulation::{Simulation, Summary, simulate};
+pub use simulation::{Simulation, Summary, judge, simulate};
 pub use simulator::{Simulator, SimulatorOptions};
 pub use stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 pub use units::{BitRate, ByteCount};

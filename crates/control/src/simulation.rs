@@ -87,6 +87,20 @@ pub fn simulate(
     Simulation { epochs, delivered, summary }
 }
 
+/// Runs it with what a transfer gives it, and tells what it came to: what `tidegate simulate` and the Python package say. An
+/// epoch is as long as the rule asks for, unless `epoch` says otherwise.
+pub fn judge(
+    scenario: &Scenario,
+    optimizer: &mut dyn Optimizer,
+    seed: u64,
+    epochs: u32,
+    epoch: Option<Duration>,
+) -> Summary {
+    let length = epoch.unwrap_or_else(|| optimizer.epoch_length());
+    let options = SimulatorOptions::new(seed, length, epochs).with_short_epochs();
+    simulate(scenario, optimizer, None, options).summary
+}
+
 /// Reduces what was delivered on `scenario` to a few numbers; all zero if nothing was.
 pub fn summarize(scenario: &Scenario, delivered: &[Delivered], epoch: Duration) -> Summary {
     let seconds: f64 = delivered.iter().map(|epoch| epoch.length.as_secs_f64()).sum();

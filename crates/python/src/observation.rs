@@ -24,7 +24,7 @@ pub(crate) struct PyObservation(pub(crate) Observation);
 impl PyObservation {
     #[new]
     #[pyo3(signature = (
-        *, concurrency, throughput_bps, staging_free_bytes, staging_capacity_bytes, at_ms,
+        *, concurrency, throughput_bps, staging_free_bytes = None, staging_capacity_bytes = None, at_ms,
         interval_ms = None, loss = None, rtt_us = None, remaining_bytes = None, remaining_files = None,
         standard_error = None, waited = None, draining = None, streams = None, cpu = None
     ))]
@@ -32,8 +32,8 @@ impl PyObservation {
     fn new(
         concurrency: &Bound<'_, PyAny>,
         throughput_bps: &Bound<'_, PyAny>,
-        staging_free_bytes: &Bound<'_, PyAny>,
-        staging_capacity_bytes: &Bound<'_, PyAny>,
+        staging_free_bytes: Option<&Bound<'_, PyAny>>,
+        staging_capacity_bytes: Option<&Bound<'_, PyAny>>,
         at_ms: &Bound<'_, PyAny>,
         interval_ms: Option<&Bound<'_, PyAny>>,
         loss: Option<&Bound<'_, PyAny>>,
@@ -47,8 +47,16 @@ impl PyObservation {
         cpu: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         let bytes = |value: &Bound<'_, PyAny>, name: &str| count(value, name).map(ByteCount);
-        let staging_free = ends_from(staging_free_bytes, "staging_free_bytes", bytes)?;
-        let staging_capacity = ends_from(staging_capacity_bytes, "staging_capacity_bytes", bytes)?;
+        if staging_free_bytes.is_some() != staging_capacity_bytes.is_some() {
+            return Err(refuse("staging_free_bytes and staging_capacity_bytes go together"));
+        }
+        // Where there is none, no stage waits for another.
+        let staging = |value: Option<&Bound<'_, PyAny>>, name| match value {
+            Some(value) => ends_from(value, name, bytes),
+            None => Ok(Ends::default()),
+        };
+        let staging_free = staging(staging_free_bytes, "staging_free_bytes")?;
+        let staging_capacity = staging(staging_capacity_bytes, "staging_capacity_bytes")?;
         if staging_free.sender > staging_capacity.sender || staging_free.receiver > staging_capacity.receiver
         {
             return Err(refuse("staging_free_bytes must not be more than staging_capacity_bytes"));

@@ -2,9 +2,7 @@
 
 use pyo3::prelude::*;
 use pyo3::types::PyString;
-use tidegate_control::{
-    Bounds, Concurrency, Observation, Optimizer, PerStage, Policy, Proposal, SimulatorOptions,
-};
+use tidegate_control::{Bounds, Concurrency, Observation, Optimizer, PerStage, Policy, Proposal, judge};
 
 use crate::convert::{all_bounds, epoch_count, epoch_length, number, number_if_any, refuse, setpoint};
 use crate::observation::PyObservation;
@@ -59,22 +57,16 @@ pub(crate) fn simulate<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let epochs = epoch_count(epochs)?;
     let length = epoch_ms.map(epoch_length).transpose()?;
-    let options = |rule: &dyn Optimizer| {
-        SimulatorOptions::new(seed, length.unwrap_or_else(|| rule.epoch_length()), epochs)
-    };
     let default = PyString::new(py, "auto").into_any();
     let optimizer = optimizer.unwrap_or(&default);
     let (name, summary) = if let Ok(name) = optimizer.extract::<String>() {
         let utility = tidegate_control::Utility::default();
         let mut rule = rule(&name, seed, utility.k, utility.b, None, policy)?;
-        let options = options(rule.as_ref());
         let scenario = &scenario.scenario;
-        let run = || tidegate_control::simulate(scenario, rule.as_mut(), None, options).summary;
-        (name, py.detach(run))
+        (name, py.detach(|| judge(scenario, rule.as_mut(), seed, epochs, length)))
     } else if optimizer.is_callable() {
         let mut rule = Callable { rule: optimizer.clone().unbind(), error: None };
-        let options = options(&rule);
-        let summary = tidegate_control::simulate(&scenario.scenario, &mut rule, None, options).summary;
+        let summary = judge(&scenario.scenario, &mut rule, seed, epochs, length);
         if let Some(error) = rule.error {
             return Err(error);
         }

@@ -10,8 +10,6 @@ from pathlib import Path
 
 import tidegate
 
-from common import scenario
-
 RECORDED = json.loads(Path(__file__).with_name("recorded.json").read_text())
 EPOCHS = RECORDED["epochs"]
 
@@ -31,12 +29,6 @@ class RecordedTest(unittest.TestCase):
         # They do depend on what is seen.
         halved = [tidegate.Observation(**epoch["seen"] | {"throughput_bps": [1, 1, 1]}) for epoch in EPOCHS]
         self.assertNotEqual(answers(tidegate.Optimizer("auto", bounds=RECORDED["bounds"]), halved), expected)
-
-    def test_the_simulator_shows_what_was_recorded(self):
-        summary = tidegate.simulate(scenario("automdt-read"), "auto", seed=1, epochs=len(EPOCHS))
-        workers = zip(*(epoch["seen"]["concurrency"] for epoch in EPOCHS))
-        for stage, ran in zip(("read", "network", "write"), workers):
-            self.assertAlmostEqual(summary["concurrency_mean"][stage], sum(ran) / len(EPOCHS))
 
 
 if __name__ == "__main__":

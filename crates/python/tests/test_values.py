@@ -3,8 +3,11 @@
 import copy
 import errno
 import inspect
+import json
 import pickle
 import random
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -142,6 +145,17 @@ class OptimizerTest(unittest.TestCase):
         self.assertGreater(path.goodput_bps(n), 0.97 * path.oracle().goodput_bps)
         self.assertLess(sum(n), 35)
 
+    def test_a_loop_without_staging_climbs(self):
+        # What so many workers move together, in Mbit/s, of 1000 at most.
+        rule = tidegate.Optimizer("auto")
+        n = rule.start()
+        for second in range(1, 61):
+            moved = 1e6 * min(1000, *(60 * workers for workers in n))
+            n = rule.propose(tidegate.Observation(concurrency=n, throughput_bps=(moved,) * 3, at_ms=1000 * second))
+        self.assertGreater(60 * min(n), 900, n)
+        seen = tidegate.Observation(concurrency=n, throughput_bps=(1, 1, 1), at_ms=1)
+        self.assertEqual((seen.staging_free_bytes, seen.staging_capacity_bytes), ((0, 0), (0, 0)))
+
     def test_every_rule_keeps_its_bounds_whatever_it_sees(self):
         seed = random.randrange(2**32)
         draw = random.Random(seed)
@@ -205,6 +219,13 @@ class SimulateTest(unittest.TestCase):
         self.assertEqual(summary["periods"][0]["concurrency_ratio"], {"read": 1.0, "network": 1.0, "write": 1.0})
         self.assertEqual(tidegate.simulate(scenario("noisy"), seed=5), tidegate.simulate(scenario("noisy"), "auto", seed=5))
         self.assertEqual(tidegate.simulate(scenario("noisy"), "falcon", epochs=5)["epoch_ms"], 3000)
+
+    def test_the_command_says_the_same(self):
+        for name, rule, epochs in (("automdt-read", "auto", 60), ("automdt-read", "auto", 70), ("noisy", "falcon", 20)):
+            words = ["--scenario", SCENARIOS / f"{name}.toml", "--optimizer", rule, "--epochs", str(epochs), "--seed=3", "--json"]
+            ran = subprocess.run([sys.executable, "-m", "tidegate", "simulate", *words], capture_output=True, check=True)
+            wanted = json.loads(ran.stdout)["results"][0]
+            self.assertEqual(tidegate.simulate(scenario(name), rule, seed=3, epochs=epochs), wanted)
 
     def test_a_rule_of_ones_own_is_judged_as_the_others_are(self):
         asked = []

@@ -8,10 +8,9 @@ use std::time::Duration;
 use clap::Args;
 use serde::Serialize;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, RuleDescription, with_aimd_epsilon};
-use tidegate_control::simulation::{Summary, simulate};
+use tidegate_control::simulation::{Summary, judge};
 use tidegate_control::{
     Bounds, Concurrency, Host, Observation, Oracle, Path as NetworkPath, PerStage, Proposal, Scenario, Share,
-    SimulatorOptions,
 };
 use tidegate_transfer::error::Error;
 
@@ -75,14 +74,12 @@ pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let rules = rules(args)?;
     let mut results = Vec::new();
     for (name, rule) in rules {
-        let length = args.epoch.unwrap_or_else(|| rule.epoch_length());
-        let options = SimulatorOptions::new(args.seed, length, args.epochs).with_short_epochs();
         let mut rule = Heard { rule, never_answered: None };
-        let simulation = simulate(&scenario, &mut rule, None, options);
+        let summary = judge(&scenario, &mut rule, args.seed, args.epochs, args.epoch);
         if let Some(why) = rule.never_answered {
             return Err(usage(why).into());
         }
-        results.push(Line { optimizer: name, summary: simulation.summary });
+        results.push(Line { optimizer: name, summary });
     }
     let oracle = NetworkPath::at(&scenario, Duration::ZERO).oracle();
     if args.json {
@@ -123,6 +120,10 @@ impl Optimizer for Heard {
         let next = self.rule.propose(seen, bounds);
         next.notice.iter().for_each(|notice| terminal::complain(notice));
         next
+    }
+
+    fn epoch_length(&self) -> Duration {
+        self.rule.epoch_length()
     }
 }
 

@@ -35,15 +35,18 @@ OPTIMIZERS: list[str]
 
 @final
 class Observation:
-    """What one epoch showed: the only thing a rule ever sees."""
+    """What one epoch showed: the only thing a rule ever sees.
+
+    Staging is left out where stages hand on to each other without any.
+    """
 
     def __new__(
         cls,
         *,
         concurrency: Iterable[int],
         throughput_bps: Iterable[float],
-        staging_free_bytes: Iterable[float],
-        staging_capacity_bytes: Iterable[float],
+        staging_free_bytes: Iterable[float] | None = None,
+        staging_capacity_bytes: Iterable[float] | None = None,
         at_ms: float,
         interval_ms: float | None = None,
         loss: float | None = None,
