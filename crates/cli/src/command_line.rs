@@ -9,6 +9,7 @@ use tidegate_transfer::error::Error;
 
 use crate::caller::Caller;
 use crate::exit::usage;
+use crate::told::TOLD;
 use crate::{command, exit, servers, summary, terminal};
 
 /// Move data between hosts, adaptively, and prove that it arrived.
@@ -232,6 +233,7 @@ fn log(verbose: u8) {
         .with_target(false)
         .compact();
     let filter = asked.unwrap_or_else(|| Targets::new().with_default(level));
+    let filter = filter.with_target(TOLD, LevelFilter::OFF);
     // A process in which somebody else logs keeps to that.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
 }

@@ -15,6 +15,8 @@ mod terminal;
 
 mod signals;
 
+mod told;
+
 // Values on a command line.
 mod beneath;
 mod filters;
@@ -46,6 +48,8 @@ mod summary;
 mod monitor;
 
 mod caller;
+
+mod warned;
 
 // Places.
 mod ssh;

@@ -3,11 +3,11 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 
 use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::quota::Allowance;
+use tidegate_transfer::sys::thread::{self, JoinHandle};
 use tidegate_transfer::wire::ticket::{Address, Claims};
 
 /// Serves until it is dropped, which waits for what runs.

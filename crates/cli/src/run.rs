@@ -16,6 +16,7 @@ use crate::caller::{Caller, Channel};
 use crate::command_line::run_for;
 use crate::exit;
 use crate::monitor::Progress;
+use crate::warned::heard;
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,7 +104,7 @@ impl Drop for Run {
 fn outcome(channel: &Arc<Channel>, words: Vec<OsString>) -> Outcome {
     let words: Vec<OsString> = [OsString::from("tidegate")].into_iter().chain(words).collect();
     let caller = Caller::Program(Arc::clone(channel));
-    let ran = catch_unwind(AssertUnwindSafe(|| run_for(&words, &caller)));
+    let ran = catch_unwind(AssertUnwindSafe(|| heard(&caller, || run_for(&words, &caller))));
     let ran =
         ran.unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a thread of the command panicked").into()));
     let results = channel.results();

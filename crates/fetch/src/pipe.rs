@@ -16,6 +16,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::pool::Pool;
+use tidegate_transfer::sys::thread;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::{Interrupt, Pace, Paced};
 
@@ -123,7 +124,7 @@ pub fn pipe(
         Pool::new("pipe", most, move |index, gate| PipeWorker::new(&state, &*remotes).work(index, gate))
     };
     let mut fetching = Paced::new(PipeRun::new(Arc::clone(&state), pool, pace), pace);
-    let controlling = std::thread::Builder::new().name("control".to_owned());
+    let controlling = thread::Builder::new().name("control".to_owned());
     let controlling = controlling
         .spawn(move || run(&mut fetching, rule.as_mut(), None, |_, _| {}))
         .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;

@@ -20,7 +20,6 @@ mod unfinished;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
@@ -33,6 +32,7 @@ use tidegate_transfer::pipeline::waits::share_waited;
 use tidegate_transfer::store::{Found, Listed, Source};
 use tidegate_transfer::sys::clock;
 use tidegate_transfer::sys::processors::CpuTime;
+use tidegate_transfer::sys::thread::{self, JoinHandle};
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::{Paced, Running};
 

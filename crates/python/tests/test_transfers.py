@@ -12,8 +12,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import get_type_hints
 
@@ -91,6 +92,40 @@ class SyncTest(TransferTest):
         self.assertEqual((url.path, url.bytes, url.checksums), ("a b.txt", None, {}))
         with self.assertRaises(tidegate.UsageError):
             tidegate.resolve("-")
+
+    def test_warnings_are_in_the_result_and_go_to_the_logger(self):
+        (self.home / "tree").mkdir()
+        os.mkfifo(self.home / "tree" / "pipe")
+        (self.home / "tree" / "file").write_text("x")
+        for call in (tidegate.copy, lambda *words: asyncio.run(tidegate.aio.copy(*words))):
+            with self.assertLogs("tidegate", "WARNING") as logged:
+                result = call(self.home / "tree", self.home / f"there {call}")
+            self.assertEqual((result.status, len(result.warnings)), ("complete", 1), result)
+            self.assertIn("pipe", result.warnings[0])
+            self.assertEqual([record.getMessage() for record in logged.records], list(result.warnings))
+        self.assertEqual(tidegate.copy(self.data, self.home / "quiet").warnings, ())
+
+    def test_what_a_rule_raises_is_warned_of_and_nothing_is_printed(self):
+        (self.home / "mine.py").write_text("def mine(seen, bounds):\n    return 1 // (not seen.at_ms)\n")
+        code = f"""if True:
+            import tidegate
+            result = tidegate.copy('data', 'there', optimizer='python:mine:mine', limit_link='8Mbit/s')
+            print([line for line in result.warnings if 'ZeroDivisionError' in line])
+            print([line for line in result.warnings if 'its last set-point stands' in line])
+        """
+        ran = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", f"import logging; logging.disable()\n{code}"], cwd=self.home,
+            env=os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}, capture_output=True, text=True,
+        )
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""), ran)
+        raised, stands = ran.stdout.splitlines()
+        self.assertIn("python:mine:mine: ZeroDivisionError", raised)
+        self.assertIn("stands to the end", stands)
+
+    def test_what_failed_is_no_warning_besides(self):
+        with self.assertRaises(tidegate.IncompleteError) as raised:
+            tidegate.verify(self.data, self.home / "none")
+        self.assertEqual(raised.exception.result.warnings, ())
 
     def test_each_refusal_has_its_class(self):
         for call, kind, error in [
@@ -216,6 +251,27 @@ class TypesTest(TransferTest):
         for option in ("json", "outdir", "max-workers", "exclude_", "dry_run"):
             with self.assertRaises(tidegate.UsageError):
                 said("CopyOptions", **{option: "x"})
+
+    def test_a_time_without_a_zone_is_local_and_keeps_its_time_of_day(self):
+        os.environ["TZ"] = "CET-1CEST,M3.5.0,M10.5.0/3"
+        time.tzset()
+        self.addCleanup(lambda: (os.environ.pop("TZ"), time.tzset()))
+        noon = datetime(2026, 7, 1, 12, 0, 0, 250_000)
+        for given, said in (
+            (noon, "2026-07-01T10:00:00.250000+00:00"),
+            (noon.replace(tzinfo=UTC), "2026-07-01T12:00:00.250000+00:00"),
+            (noon.replace(tzinfo=timezone(timedelta(hours=-4))), "2026-07-01T16:00:00.250000+00:00"),
+            (datetime(2026, 10, 25, 2, 30, fold=1), "2026-10-25T01:30:00+00:00"),
+        ):
+            words = tidegate._words.options("copy", tidegate._options.CopyOptions, {"newer_than": given})
+            self.assertEqual(words, [f"--newer-than={said}"])
+        os.utime(self.tree / "a.txt", (noon.timestamp(), noon.timestamp()))
+        later = noon + timedelta(microseconds=1)
+        for given, taken in ((noon, 0), (noon.isoformat(), 0), (later, 1), (later.isoformat(), 1)):
+            copied = tidegate.copy(f"{self.tree}/", f"{self.home}/to {given!r}/", older_than=given, no_memory=True)
+            self.assertEqual(copied.files.ok, taken, given)
+        with self.assertRaises(tidegate.UsageError):
+            tidegate.copy(self.tree, self.there, newer_than=datetime.min)
 
     def test_a_path_object_is_of_this_host(self):
         with contextlib.chdir(self.home):

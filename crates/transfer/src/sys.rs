@@ -19,5 +19,5 @@ pub mod processors;
 pub(crate) mod random;
 pub(crate) mod sync;
 pub(crate) mod tcp;
-pub(crate) mod thread;
+pub mod thread;
 pub mod whereabouts;

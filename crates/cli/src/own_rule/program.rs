@@ -4,15 +4,15 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tidegate_contract::rule_line::MAX_ANSWER;
 use tidegate_contract::text::{one_line, shorten};
+use tidegate_transfer::sys::thread;
 
-use crate::terminal;
+use crate::told;
 
 /// How long a program may take to end once its input has, as long as the service gives its jobs: time to write down
 /// what was learned.
@@ -76,7 +76,7 @@ impl Program {
             thread::spawn(move || {
                 each_line(messages, MAX_MESSAGE, |line| {
                     let line = one_line(String::from_utf8_lossy(line).trim_end());
-                    terminal::tell(&format!("{name}: {}", shorten(line)));
+                    told::tell(&format!("{name}: {}", shorten(line)));
                     true
                 });
                 let _ = end.send(());

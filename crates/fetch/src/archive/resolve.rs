@@ -8,10 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::sys::thread;
 use tidegate_transfer::text::show;
 
 use super::accession::{Accession, Kind, words};

@@ -35,6 +35,9 @@ class Cancel(Protocol):
 # How often progress is told, and a signal or a cancellation heard of, in seconds.
 _INTERVAL = 0.1
 
+# The most warnings that a result tells; the logger has all of them.
+MAX_WARNINGS = 1000
+
 # What the command would tell people on standard error.
 _LOG = logging.getLogger("tidegate")
 
@@ -69,10 +72,10 @@ def run(said: list[str], progress: ShownProgress = None, cancel: Cancel | None =
 
 
 def _wait(said: list[str], progress: ProgressCallback | None, cancel: Cancel | None) -> list[dict[str, Any]]:
-    running = _begin(said, None)
+    running, warnings = _begin(said, None), list[str]()
     try:
         while not running.wait(_INTERVAL):
-            _tell(running, progress)
+            _tell(running, progress, warnings)
             if cancel is not None and cancel.is_set():
                 running.interrupt()
     except BaseException:
@@ -81,7 +84,7 @@ def _wait(said: list[str], progress: ProgressCallback | None, cancel: Cancel | N
         while not running.wait(_INTERVAL):
             pass
         raise
-    return _end(running, progress)
+    return _end(running, progress, warnings)
 
 
 async def run_async(said: list[str], progress: ShownProgress = None) -> list[dict[str, Any]]:
@@ -101,16 +104,16 @@ async def _await(said: list[str], progress: ProgressCallback | None) -> list[dic
             # The loop was closed, so nobody waits.
             pass
 
-    running = _begin(said, ended)
+    running, warnings = _begin(said, ended), list[str]()
     try:
         waiting = asyncio.ensure_future(over.wait())
         while not (await asyncio.wait({waiting}, timeout=_INTERVAL))[0]:
-            _tell(running, progress)
+            _tell(running, progress, warnings)
     except BaseException:
         running.interrupt()
         await over.wait()
         raise
-    return _end(running, progress)
+    return _end(running, progress, warnings)
 
 
 def _begin(said: list[str], over: Callable[[], None] | None) -> Run:
@@ -118,14 +121,22 @@ def _begin(said: list[str], over: Callable[[], None] | None) -> Run:
     return Run(said, over)
 
 
-def _tell(running: Run, progress: ProgressCallback | None) -> None:
-    for message in running.messages():
+def _hear(running: Run, warnings: list[str]) -> list[str]:
+    """What it said since the last time."""
+    said = running.messages()
+    for message in said:
         _LOG.warning("%s", message)
+    warnings += said[: MAX_WARNINGS - len(warnings)]
+    return said
+
+
+def _tell(running: Run, progress: ProgressCallback | None, warnings: list[str]) -> None:
+    _hear(running, warnings)
     if progress is not None and (fields := running.progress()) is not None:
         progress(Progress(*fields))
 
 
-def _end(running: Run, progress: ProgressCallback | None) -> list[dict[str, Any]]:
+def _end(running: Run, progress: ProgressCallback | None, warnings: list[str]) -> list[dict[str, Any]]:
     outcome = running.outcome()
     assert outcome is not None
     code, lines, refusal = outcome
@@ -133,10 +144,14 @@ def _end(running: Run, progress: ProgressCallback | None) -> list[dict[str, Any]
     if refusal is not None:
         raise of_exit(code, refusal[1], refusal[0])
     if code == 0:
-        _tell(running, progress)
-        return told
-    said = running.messages()
+        _tell(running, progress, warnings)
+    said = _hear(running, warnings)
     summary = told[-1] if told else {}
+    if "concurrency_mean" in summary:
+        failed = {failure["message"] for failure in summary["failures"]} | {summary.get("error")}
+        summary["warnings"] = [warning for warning in warnings if warning not in failed]
+    if code == 0:
+        return told
     if "files" in summary:
         result = TransferResult.of_json(summary)
         first = result.failures[0] if result.failures else None

@@ -86,6 +86,8 @@ class TransferResult:
     sidecars: tuple[str, ...] = ()
     """What was written beside the files."""
     converted: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """What people would have been warned of; the first 1000. The logger `tidegate` has all of them as they come."""
 
     @classmethod
     def of_json(cls, told: dict[str, Any]) -> TransferResult:
@@ -99,6 +101,7 @@ class TransferResult:
                 "failures": tuple(FailedFile(**_known(FailedFile, failure)) for failure in told["failures"]),
                 "sidecars": tuple(told.get("sidecars", ())),
                 "converted": tuple(told.get("converted", ())),
+                "warnings": tuple(told.get("warnings", ())),
             }
         )
 
