@@ -9,7 +9,7 @@ use clap::{Args, Parser};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::path::inside;
 use tidegate_transfer::transfer::Interrupt;
-use tidegate_transfer::transfer::file_client::{FileClient, Listing, WantedRange};
+use tidegate_transfer::transfer::file_client::{FileClient, Listing, SESSION_PATIENCE, WantedRange};
 use tidegate_transfer::wire::files::{FileRequest, FileStatus};
 use tidegate_transfer::wire::way::Carriers;
 
@@ -70,7 +70,9 @@ impl Files {
     ) -> Result<Self> {
         refuse_servers(&[], place)?;
         let pki = access.trust.pki()?;
-        let connect = |address: &_, carriers: &_, pki| FileClient::connect(address, carriers, pki, sessions);
+        let connect = |address: &_, carriers: &_, pki| {
+            FileClient::connect(address, carriers, pki, sessions, SESSION_PATIENCE, interrupt)
+        };
         let (client, path, far, loopback) = match Place::parse(place)? {
             Place::Endpoint(address) => {
                 (connect(&address, &Carriers::default(), pki)?, address.path, None, None)

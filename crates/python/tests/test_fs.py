@@ -1,6 +1,7 @@
 """Listing, and the file system of fsspec: what its own tests ask, and what they do not."""
 
 import asyncio
+import hashlib
 import os
 import pickle
 import re
@@ -227,6 +228,48 @@ class FileSystemTest(ServedTest):
         )
         self.assertEqual(ran.returncode, 0, ran.stdout[-3000:])
         self.assertGreater(int(re.search(r"(\d+) passed", ran.stdout)[1]), 100)
+
+
+@needs("fsspec")
+class SessionsTest(TransferTest):
+    """A ticket has few sessions, and several want them."""
+
+    def setUp(self):
+        super().setUp()
+        self.address = self.serve("--sessions", "2")
+        self.content = os.urandom(8 << 20)
+        (self.home / "root" / "file").write_bytes(self.content)
+
+    def test_processes_that_share_a_ticket_wait_for_a_session(self):
+        code = (
+            "import sys, hashlib, fsspec; fs = fsspec.filesystem('tidegate', place=sys.argv[1]); print('ready', flush=True);"
+            "sys.stdin.readline(); print(hashlib.sha256(fs.cat_file('file')).hexdigest(), flush=True); fs.close()"
+        )
+        readers = [
+            subprocess.Popen([sys.executable, "-c", code, self.address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for _ in range(4)
+        ]
+        for reader in readers:
+            self.addCleanup(reader.communicate)
+            self.assertEqual(reader.stdout.readline(), "ready\n")
+        for reader in readers:
+            reader.stdin.write("go\n")
+            reader.stdin.flush()
+        wanted = hashlib.sha256(self.content).hexdigest()
+        self.assertEqual([reader.stdout.readline().strip() for reader in readers], [wanted] * 4)
+
+    def test_sessions_that_nobody_uses_are_closed(self):
+        import fsspec
+
+        first, second, third = (
+            fsspec.filesystem("tidegate", place=self.address, skip_instance_cache=True) for _ in range(3)
+        )
+        self.assertEqual(first.cat_file("file"), self.content)
+        # What the large read has opened besides is closed by itself, and all by hand.
+        self.assertEqual(second.info("file")["size"], len(self.content))
+        first.close()
+        self.assertEqual(third.info("file")["size"], len(self.content))
+        self.assertEqual(first.cat_file("file"), self.content, "it opens another")
 
 
 # Too large to be installed for every run of the tests: `pip install pandas pyarrow zarr xarray` into their environment.

@@ -232,7 +232,9 @@ impl Private {
     /// Whoever holds a ticket for everything finds nothing at `path`, and can put nothing there.
     fn opens_nothing(&self, path: &str) {
         let whole = self.address("");
-        let client = FileClient::connect(&whole, &Carriers::default(), None, 1).expect("let in");
+        let client =
+            FileClient::connect(&whole, &Carriers::default(), None, 1, Duration::ZERO, &Interrupt::default())
+                .expect("let in");
         let none = Interrupt::default();
         let new = || Content(b"new".to_vec());
         for request in [
@@ -289,7 +291,9 @@ impl Private {
     /// Nothing of it is found by who takes everything, and nothing is removed by who mirrors nothing there.
     fn stays_and_is_not_told(&self) {
         let whole = self.address("");
-        let client = FileClient::connect(&whole, &Carriers::default(), None, 1).expect("let in");
+        let client =
+            FileClient::connect(&whole, &Carriers::default(), None, 1, Duration::ZERO, &Interrupt::default())
+                .expect("let in");
         let listed = client.list(b"", true, &Interrupt::default()).expect("listed");
         let listed: Vec<String> = listed.entries.iter().map(|entry| entry.path.to_string()).collect();
         assert!(!listed.iter().any(|path| path.contains("secret") || path == "keys/https.pem"), "{listed:?}");
@@ -348,7 +352,15 @@ fn what_the_endpoint_keeps_for_itself_is_not_there_by_any_name() {
         private.opens_nothing(path);
     }
     // What contains it keeps its name: else nobody would find it there again.
-    let client = FileClient::connect(&private.address(""), &Carriers::default(), None, 1).expect("let in");
+    let client = FileClient::connect(
+        &private.address(""),
+        &Carriers::default(),
+        None,
+        1,
+        Duration::ZERO,
+        &Interrupt::default(),
+    )
+    .expect("let in");
     for name in ["home", "keys"] {
         let rename = FileRequest::Rename { from: name.into(), to: "elsewhere".into() };
         client.change(vec![rename], &Interrupt::default()).expect("answered").remove(0).expect_err(name);
@@ -409,7 +421,9 @@ fn another_state_is_known_by_its_mark_and_by_that_of_its_copy() {
     let there: Vec<_> = common::picture(&back).into_iter().map(|(path, _)| path).collect();
     assert_eq!(there, [back.join("user"), back.join("user/data")]);
     // Nobody makes a mark through an endpoint, and nobody else's hides a directory.
-    let client = FileClient::connect(&f.address, &Carriers::default(), None, 1).expect("let in");
+    let client =
+        FileClient::connect(&f.address, &Carriers::default(), None, 1, Duration::ZERO, &Interrupt::default())
+            .expect("let in");
     let mark = FileRequest::Write { path: "user/.tidegate/private".into(), content: Content(Vec::new()) };
     client.change(vec![mark], &Interrupt::default()).expect("answered").remove(0).expect_err("reserved");
     // A root that is a state is a mistake.

@@ -24,7 +24,8 @@ use tidegate_transfer::wire::tls::Trust;
 use tidegate_transfer::wire::way::Carriers;
 
 fn client(address: &Address) -> FileClient {
-    FileClient::connect(address, &Carriers::default(), None, 4).expect("let in")
+    FileClient::connect(address, &Carriers::default(), None, 4, Duration::ZERO, &Interrupt::default())
+        .expect("let in")
 }
 
 fn with(f: &Fixture, claims: &Claims) -> FileClient {
@@ -207,7 +208,15 @@ fn a_large_read_takes_as_many_sessions_as_help_and_as_it_is_let_have() {
             open.fetch_sub(1, SeqCst);
         }
     });
-    let client = FileClient::connect(&server.address, &Carriers::default(), None, AT_ONCE).expect("let in");
+    let client = FileClient::connect(
+        &server.address,
+        &Carriers::default(),
+        None,
+        AT_ONCE,
+        Duration::ZERO,
+        &Interrupt::default(),
+    )
+    .expect("let in");
     let wanted: Vec<_> = (0..1000).map(|i| range(&format!("file {i}"), 0, 1000)).collect();
     for (one, got) in wanted.iter().zip(read(&client, &wanted)) {
         assert!(got.as_ref() == Ok(&content(&one.path)), "{one:?}: {got:?}");

@@ -42,7 +42,8 @@ pub fn prove(
     let (mut reached, mut kept, mut failure) = (Vec::new(), Vec::new(), None);
     for endpoint in std::mem::take(&mut pool.endpoints) {
         let address = Address::parse(endpoint.address.as_bytes())?;
-        match FileClient::connect(&address, &Carriers::default(), pki.cloned(), 1) {
+        match FileClient::connect(&address, &Carriers::default(), pki.cloned(), 1, Duration::ZERO, interrupt)
+        {
             Ok(client) => {
                 let path = address.path.strip_suffix(b"/").unwrap_or(&address.path).to_vec();
                 reached.push(Reached { name: endpoint.name.clone(), client, path });

@@ -74,6 +74,11 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
                 self._connected = os.getpid(), Connection(self._words, self._sessions)
             return self._connected[1]
 
+    def close(self) -> None:
+        """Closes its sessions; what is asked next opens new ones."""
+        with self._lock:
+            self._connected = None
+
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
         if isinstance(path, list):

@@ -1,6 +1,7 @@
 //! Asks an endpoint about files: over one session, or over several at once where much is read. Sessions are kept for what
 //! is asked next, and opened again where an endpoint has closed them.
 
+mod idle;
 mod read_run;
 mod reading;
 
@@ -11,7 +12,7 @@ use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate_control::optimizer::{EPOCH, OptimizerOptions, build};
-use tidegate_control::{PerStage, run};
+use tidegate_control::{PerStage, Rng, run};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
@@ -20,13 +21,14 @@ use crate::path::RelPath;
 use crate::quota::{Quota, Share, remember};
 use crate::spec::TransferId;
 use crate::sys::clock::Instant;
-use crate::sys::sync::Mutex;
 use crate::sys::thread;
+use crate::transfer::file_client::idle::IdleSessions;
 use crate::transfer::file_client::read_run::ReadRun;
 use crate::transfer::file_client::reading::Reading;
 use crate::transfer::link::{Link, check_ticket};
 use crate::transfer::{Interrupt, Pace, Paced};
 use crate::wire::files::{Content, FileKind, FileReply, FileRequest, FileStatus, ListedFile};
+use crate::wire::handshake::Unopened;
 use crate::wire::message::{Message, Request};
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
@@ -37,6 +39,12 @@ const CHANGES_AHEAD: usize = 64;
 
 /// How often it is looked whether anybody still wants an answer.
 const GLANCE: Duration = Duration::from_millis(50);
+
+/// How long a session is waited for while a ticket has as many as it may.
+pub const SESSION_PATIENCE: Duration = Duration::from_secs(300);
+
+/// The first and the longest pause before a session is asked for again.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(2));
 
 /// A part of a file that is wanted.
 #[derive(Clone, Debug)]
@@ -125,11 +133,14 @@ pub struct FileClient {
     quickest_us: AtomicU64,
     /// What listings may take in memory.
     metadata: Arc<Quota>,
-    idle: Mutex<Vec<FileSession>>,
+    /// How long a first session is waited for where a ticket has as many as it may.
+    patience: Duration,
+    idle: Arc<IdleSessions>,
 }
 
 impl FileClient {
-    /// Opens a first session with the endpoint at `address`. No more than `most` will read at once.
+    /// Opens a first session with the endpoint at `address`. No more than `most` will read at once, and a session that is
+    /// not to be had at once is waited for so long.
     ///
     /// # Errors
     /// It is not reached, does not let us in, or is too old to be asked about files.
@@ -138,6 +149,8 @@ impl FileClient {
         carriers: &Carriers,
         pki: Option<Arc<Identity>>,
         most: u16,
+        patience: Duration,
+        interrupt: &Interrupt,
     ) -> Result<Self> {
         // First: what looks like a host may be a ticket that was torn, and is not to be asked for or shown.
         check_ticket(address, pki.as_ref())?;
@@ -149,15 +162,23 @@ impl FileClient {
             sessions: AtomicU16::new(0),
             quickest_us: AtomicU64::new(u64::MAX),
             metadata: Share::own().metadata,
-            idle: Mutex::default(),
+            patience,
+            idle: Arc::default(),
         };
-        let first = client.open()?;
+        let (_, first) = client.take(interrupt)?;
         client.give_back(first);
         Ok(client)
     }
 
     fn open(&self) -> Result<FileSession> {
-        let link = Link::open_at(&self.address, &self.way, self.pki.as_ref(), &self.metadata)?;
+        let link = Link::open_at(&self.address, &self.way, self.pki.as_ref(), &self.metadata);
+        // It is there, and has no room now.
+        let link = link.map_err(|unopened| match unopened {
+            Unopened::Refused(error) if error.kind == ErrorKind::Connection => {
+                Error { kind: ErrorKind::Busy, ..error }
+            }
+            other => other.into(),
+        })?;
         link.needs_files()?;
         let asked = Instant::now();
         link.request(Request::Files)?;
@@ -167,26 +188,48 @@ impl FileClient {
         Ok(FileSession { link, place: self.address.place(), next: 0 })
     }
 
-    /// A session that nobody uses: whether it was used before, and it.
-    fn take(&self) -> Result<(bool, FileSession)> {
-        let mut idle = self.idle.lock().expect("not poisoned");
-        while let Some(session) = idle.pop() {
-            if !session.link.outbox.is_lost() {
-                return Ok((true, session));
-            }
+    /// A session that nobody uses, or else a new one: whether it was used before, and it.
+    fn take_at_once(&self) -> Result<(bool, FileSession)> {
+        match self.idle.take() {
+            Some(session) => Ok((true, session)),
+            None => Ok((false, self.open()?)),
         }
-        drop(idle);
-        Ok((false, self.open()?))
+    }
+
+    /// The same, and waits for one as long as others have as many as there may be.
+    fn take(&self, interrupt: &Interrupt) -> Result<(bool, FileSession)> {
+        let began = Instant::now();
+        // Those who wait do not all ask at once.
+        let mut rng = Rng::new(u64::from(std::process::id()) ^ (&raw const began).addr() as u64);
+        let mut pause = PAUSES.0;
+        loop {
+            match self.take_at_once() {
+                Err(error) if error.kind == ErrorKind::Busy && began.elapsed() < self.patience => {}
+                ended => return ended,
+            }
+            let again = Instant::now() + pause.mul_f64(0.5 + rng.unit() / 2.0);
+            while Instant::now() < again && self.idle.is_empty() {
+                if interrupt.is_raised() {
+                    return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
+                }
+                thread::sleep(GLANCE);
+            }
+            pause = (2 * pause).min(PAUSES.1);
+        }
     }
 
     fn give_back(&self, session: FileSession) {
-        self.idle.lock().expect("not poisoned").push(session);
+        self.idle.put(session);
     }
 
     /// Has `asked` use a session; once more with another where a lost one may have been closed while nobody used it.
-    fn with_session<T>(&self, mut asked: impl FnMut(&mut FileSession) -> Result<T>) -> Result<T> {
+    fn with_session<T>(
+        &self,
+        interrupt: &Interrupt,
+        mut asked: impl FnMut(&mut FileSession) -> Result<T>,
+    ) -> Result<T> {
         loop {
-            let (was_used, mut session) = self.take()?;
+            let (was_used, mut session) = self.take(interrupt)?;
             match asked(&mut session) {
                 Err(error) if error.kind == ErrorKind::Connection && was_used => {}
                 Err(error) => return Err(error),
@@ -221,7 +264,7 @@ impl FileClient {
             let number = session.ask(request.clone());
             session.reply(number, interrupt)
         };
-        match self.with_session(asked)? {
+        match self.with_session(interrupt, asked)? {
             FileReply::Failed(error) => Err(error),
             reply => Ok(reply),
         }
@@ -229,7 +272,7 @@ impl FileClient {
 
     /// What lies in the directory `path`, sorted, and in its directories if `recursive`.
     pub fn list(&self, path: &[u8], recursive: bool, interrupt: &Interrupt) -> Result<Listing> {
-        let (itself, told) = self.with_session(|session| {
+        let (itself, told) = self.with_session(interrupt, |session| {
             // Both at once: what a file is told of costs no second round trip.
             let stat = session.ask(FileRequest::Stat { path: path.to_vec() });
             let list = session.ask(FileRequest::List { path: path.to_vec(), recursive });
@@ -279,7 +322,7 @@ impl FileClient {
     /// # Errors
     /// The session was lost: what had not been answered by then may have been done or not.
     pub fn change(&self, changes: Vec<FileRequest>, interrupt: &Interrupt) -> Result<Vec<Result<()>>> {
-        let (_, mut session) = self.take()?;
+        let (_, mut session) = self.take(interrupt)?;
         let mut ended = Vec::with_capacity(changes.len());
         let mut asked = VecDeque::new();
         let mut changes = changes.into_iter();
@@ -365,5 +408,11 @@ impl FileClient {
                 }
             })
         })
+    }
+}
+
+impl Drop for FileClient {
+    fn drop(&mut self) {
+        self.idle.clear();
     }
 }

@@ -138,7 +138,8 @@ impl<'a> Reading<'a> {
     /// One of several sessions: reads until nothing waits, or until there are too many of them.
     pub(super) fn serve(&self) {
         let mut taking = true;
-        let ended = self.read_on(|asked| {
+        let at_once = || self.client.take_at_once();
+        let ended = self.read_on(at_once, |asked| {
             let mut work = self.work_left();
             if taking && (work.taking > work.allowed || work.waiting.is_empty() || work.failure.is_some()) {
                 taking = false;
@@ -166,15 +167,22 @@ impl<'a> Reading<'a> {
         if self.work_left().waiting.is_empty() {
             return Ok(());
         }
-        self.read_on(|asked| (asked < AHEAD.1).then(|| self.work_left().waiting.pop_front()).flatten())
+        let patiently = || self.client.take(self.interrupt);
+        self.read_on(patiently, |asked| {
+            (asked < AHEAD.1).then(|| self.work_left().waiting.pop_front()).flatten()
+        })
     }
 
-    /// Asks for what `next` gives to whoever waits for so many, over a session of its own, and over another if one that
-    /// worked is lost. What is not answered when that fails waits again.
-    fn read_on(&self, mut next: impl FnMut(usize) -> Option<usize>) -> Result<()> {
+    /// Asks for what `next` gives to whoever waits for so many, over a session that `take` gives, and over another if one
+    /// that worked is lost. What is not answered when that fails waits again.
+    fn read_on(
+        &self,
+        take: impl Fn() -> Result<(bool, FileSession)>,
+        mut next: impl FnMut(usize) -> Option<usize>,
+    ) -> Result<()> {
         loop {
             let mut asked = VecDeque::new();
-            let taken = self.client.take();
+            let taken = take();
             let mut worked = taken.as_ref().is_ok_and(|(was_used, _)| *was_used);
             let read = taken.and_then(|(_, mut session)| {
                 self.read_over(&mut session, &mut asked, &mut next, &mut worked)?;
