@@ -18,7 +18,7 @@ use anyhow::{Context, Result};
 
 use crate::exit::usage;
 use crate::signals::interrupt_on_signals;
-use crate::{exit, terminal};
+use crate::{exit, state_place, terminal};
 use carrier::Carrier;
 use replies::{Replies, Reply};
 
@@ -119,12 +119,7 @@ fn state(asked: &Asked) -> Option<PathBuf> {
     if std::env::var_os("TIDEGATE_STATE").is_some() {
         return None;
     }
-    let usual = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).or_else(|| {
-        std::env::var_os("HOME")
-            .filter(|home| !home.is_empty())
-            .map(|home| PathBuf::from(home).join(".local/state"))
-    });
-    let is_usable = usual.is_some_and(|usual| std::fs::create_dir_all(usual.join("tidegate")).is_ok());
+    let is_usable = state_place::usual().is_some_and(|usual| state_place::make(&usual).is_ok());
     let here = asked.replies.parent().unwrap_or_else(|| ".".as_ref());
     (!is_usable).then(|| here.join(".tidegate-state"))
 }

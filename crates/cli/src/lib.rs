@@ -28,6 +28,7 @@ mod whole_file;
 
 // Rules and how transfers are set up.
 mod own_rule;
+mod state_place;
 
 mod settings;
 

@@ -6,6 +6,7 @@ pub mod pool;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use tidegate_contract::home;
 use tidegate_contract::text::show;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::sys::hidden;
@@ -86,10 +87,8 @@ fn in_url(path: &[u8]) -> Vec<u8> {
 
 /// Where the names are kept.
 pub fn file() -> Result<PathBuf, Error> {
-    let base = std::env::var_os("XDG_CONFIG_HOME")
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".config")))
-        .ok_or_else(|| usage("neither HOME nor XDG_CONFIG_HOME is set"))?;
+    let base = home::base_directory("XDG_CONFIG_HOME", ".config")
+        .ok_or_else(|| usage("neither HOME nor XDG_CONFIG_HOME is an absolute path: set one"))?;
     Ok(base.join("tidegate").join("remotes.json"))
 }
 

@@ -24,6 +24,7 @@ use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 
 use crate::exit::usage;
 use crate::own_rule;
+use crate::state_place;
 use crate::values::{size, time};
 
 /// On or off.
@@ -171,7 +172,7 @@ pub struct TransferArgs {
 #[command(next_help_heading = "State and trust")]
 pub struct StateArgs {
     /// Directory for keys, records of what was verified, and run logs
-    /// [default: $XDG_STATE_HOME/tidegate, or ~/.local/state/tidegate]
+    /// [default: $XDG_STATE_HOME/tidegate, or ~/.local/state/tidegate; if neither can be written, a temporary one]
     #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE")]
     state: Option<PathBuf>,
 }
@@ -356,25 +357,17 @@ impl From<LinkRule> for Links {
 impl StateArgs {
     /// The state directory, which may not exist.
     pub fn path(&self) -> Result<PathBuf> {
-        let unknown = || usage("neither HOME nor XDG_STATE_HOME is set: give --state DIR");
-        self.state.clone().or_else(Self::usual).ok_or_else(unknown)
-    }
-
-    /// The state directory where none is named.
-    fn usual() -> Option<PathBuf> {
-        let base = std::env::var_os("XDG_STATE_HOME")
-            .map(PathBuf::from)
-            .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")));
-        base.map(|base| base.join("tidegate"))
+        self.state.clone().or_else(state_place::usual).map_or_else(state_place::made, Ok)
     }
 
     /// The state directory, made if it is missing, and marked as nobody else's.
     pub fn state_dir(&self) -> Result<PathBuf> {
-        let directory = self.path()?;
-        use std::os::unix::fs::DirBuilderExt;
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(|error| {
-            usage(format!("cannot make the state directory {}: {error}", directory.display()))
-        })?;
+        let directory = match &self.state {
+            Some(directory) => state_place::make(directory).map(|()| directory.clone()).map_err(|error| {
+                usage(format!("cannot make the state directory {}: {error}", directory.display()))
+            })?,
+            None => state_place::made()?,
+        };
         // Without a mark it is still used.
         let _ = hidden::mark(&directory);
         Ok(directory)
@@ -412,7 +405,7 @@ impl TrustArgs {
     /// What of it no endpoint serves, beside the state directory that is used.
     pub fn private(&self) -> impl Iterator<Item = PathBuf> {
         let files = [&self.tls_ca, &self.tls_cert, &self.tls_key].into_iter().filter_map(Clone::clone);
-        files.chain(StateArgs::usual())
+        files.chain(state_place::usual())
     }
 
     /// The site's own PKI, if asked for.

@@ -36,7 +36,7 @@ fn assert_summary(value: &Value) {
     }
     for key in have {
         assert!(
-            required.contains(&key) || ["error", "error_kind", "log"].contains(&key),
+            required.contains(&key) || ["error", "error_kind", "log", "unfinished_bytes"].contains(&key),
             "{key} is unknown: {value}"
         );
     }
@@ -428,4 +428,36 @@ fn what_was_abandoned_is_cleaned_away() {
     assert_eq!(world.ok(&["clean", "data"]), "no unfinished transfers there\n");
     let ran = world.run(&["clean", "data", "elsewhere"]);
     assert_eq!((ran.code, ran.err.lines().count()), (3, 1), "{ran:?}");
+}
+
+#[test]
+fn without_a_home_state_is_kept_in_a_temporary_directory_and_that_is_said() {
+    let world = World::new();
+    world.write("file", "file");
+    fs::create_dir(world.path("temporary")).expect("made");
+    let before = world.tree("");
+    let kept = world.path("temporary").join(format!("tidegate-{}", rustix::process::geteuid().as_raw()));
+    for (home, state) in
+        [(None, None), (Some(""), Some("")), (Some("relative"), None), (Some("/proc/none"), None)]
+    {
+        let mut command = world.command();
+        for (name, value) in [("HOME", home), ("XDG_STATE_HOME", state)] {
+            match value {
+                None => command.env_remove(name),
+                Some(value) => command.env(name, value),
+            };
+        }
+        command.env_remove("XDG_RUNTIME_DIR").env("TMPDIR", world.path("temporary"));
+        let ran = finish(command.args(["copy", "file", "out"]));
+        let told = ran.err.lines().collect::<Vec<_>>();
+        assert!(ran.code == 0 && told.len() == 1, "{home:?}: {ran:?}");
+        assert!(
+            told[0].contains(kept.to_str().expect("text")) && told[0].contains("--state"),
+            "{home:?}: {ran:?}"
+        );
+        assert!(kept.is_dir());
+        fs::remove_file(world.path("out")).expect("removed");
+        fs::remove_dir_all(&kept).expect("removed");
+        assert_eq!(world.tree(""), before, "nothing where it was started");
+    }
 }

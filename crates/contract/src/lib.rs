@@ -4,6 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`text`] | others' words escaped, in one line, of bounded length |
+//! | [`home`] | where the user's own files are |
 //! | [`opaque!`](crate::opaque!) | a `Debug` that gives nothing away |
 //! | [`redact`] | addresses without what may be secret in them |
 //! | [`error_kind`] | what a program may act on when something went wrong |
@@ -16,6 +17,8 @@
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 pub mod text;
+
+pub mod home;
 
 pub mod opaque;
 

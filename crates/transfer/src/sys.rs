@@ -17,6 +17,7 @@ pub mod memory;
 pub(crate) mod net;
 pub mod processors;
 pub(crate) mod random;
+pub mod resolve;
 pub(crate) mod sync;
 pub(crate) mod tcp;
 pub mod thread;

@@ -10,6 +10,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_contract::home;
 use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::quota::Allowance;
@@ -83,7 +84,7 @@ fn answer(stdout: &mut impl Write, mark: &str, answer: &Answer) -> io::Result<()
 }
 
 fn begin(asked: &Asked, trust: &TrustArgs) -> Result<(Arc<Endpoint>, Ready)> {
-    let home = std::env::var_os("HOME").map_or_else(|| PathBuf::from("/"), PathBuf::from);
+    let home = home::home().unwrap_or_else(|| PathBuf::from("/"));
     std::env::set_current_dir(&home)
         .map_err(|error| Error::io("enter the home directory", home.as_os_str().as_bytes(), error))?;
     let destination = asked.destination.as_ref();

@@ -52,9 +52,10 @@ impl Found {
         let variable = |name: &str| variable(name).filter(|value| !value.is_empty());
         let asked = variable("AWS_PROFILE").or_else(|| variable("AWS_DEFAULT_PROFILE"));
         let name = asked.clone().unwrap_or_else(|| "default".to_owned());
-        let home = variable("HOME").map(PathBuf::from).unwrap_or_default();
+        let home = variable("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
         let file = |name: &str, usual: &str| {
-            variable(name).map_or_else(|| home.join(".aws").join(usual), PathBuf::from)
+            let usual = || Some(home.as_ref()?.join(".aws").join(usual));
+            variable(name).map(PathBuf::from).or_else(usual)
         };
         let mut profile = Profile::new();
         let mut known = false;
@@ -66,6 +67,7 @@ impl Found {
             (file("AWS_CONFIG_FILE", "config"), &config),
             (file("AWS_SHARED_CREDENTIALS_FILE", "credentials"), &name),
         ] {
+            let Some(path) = path else { continue };
             if let Some(found) = read(&path)?.remove(section) {
                 known = true;
                 profile.extend(found);

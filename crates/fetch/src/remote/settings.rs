@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_contract::home::home;
 use url::Url;
 
 use super::gs_settings::GsSettings;
@@ -61,10 +62,8 @@ impl Default for ServerSettings {
 impl ServerSettings {
     /// The defaults, with proxies and `.netrc` as the environment names them.
     pub fn from_env() -> Self {
-        let netrc = std::env::var_os("NETRC").map(PathBuf::from).or_else(|| {
-            let home = std::env::var_os("HOME").filter(|home| !home.is_empty())?;
-            Some(PathBuf::from(home).join(".netrc"))
-        });
+        let netrc = std::env::var_os("NETRC").map(PathBuf::from);
+        let netrc = netrc.or_else(|| home().map(|home| home.join(".netrc")));
         Self { proxies: Proxies::from_env(), netrc, ..Self::default() }
     }
 }

@@ -38,10 +38,12 @@ use crate::terms::{Purpose, Verify};
 use crate::text::show;
 
 mod refused;
+mod work_names;
 
 use refused::{
     IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, there_by_now, unreached, unusable,
 };
+use work_names::{is_part_name, part_name, split_id, work_id};
 
 /// Directories kept open so that small files need no path resolution each.
 const OPEN_DIRECTORIES: usize = 64;
@@ -89,27 +91,6 @@ struct Directories {
     renamed_into: HashMap<Vec<u8>, Arc<Root>>,
     /// The last that was asked for: neighbours follow each other.
     last: Option<(Vec<u8>, Arc<Root>)>,
-}
-
-/// What the work directory of transfer `id` is called after. Who may write one name in a directory shares the
-/// directory of all work there with those who may write others, and chooses `id`: their work is not found by it.
-fn work_id(id: &TransferId, new_name: Option<&RelPath>) -> TransferId {
-    let Some(name) = new_name else { return *id };
-    let mut hasher = blake3::Hasher::new();
-    let hash = *hasher.update(id).update(name.as_bytes()).finalize().as_bytes();
-    *hash.first_chunk().expect("long enough")
-}
-
-/// What the directory is called after in which transfers of one run share the unfinished file for one version of `entry`.
-/// Endpoints that run as different users have one each: nobody else can write there.
-fn split_id(entry: &Entry, place: &RelPath, run: &RunId, verify: Verify) -> TransferId {
-    let mut hasher = blake3::Hasher::new();
-    hasher.update(b"split").update(run).update(&host::user().to_le_bytes()).update(&[verify as u8]);
-    hasher.update(place.as_bytes());
-    if let Kind::File { size, fingerprint } = entry.kind {
-        hasher.update(&size.to_le_bytes()).update(&fingerprint);
-    }
-    *hasher.finalize().as_bytes().first_chunk().expect("long enough")
 }
 
 /// Where beneath `root` the files of the destination `path` lie, and what the one file is called there, if it is `single`
@@ -676,16 +657,6 @@ impl Sink for FileSink {
             work.remove(base);
         }
     }
-}
-
-/// The name of an entry's unfinished file.
-fn part_name(place: &RelPath) -> String {
-    data_encoding::HEXLOWER.encode(&blake3::hash(place.as_bytes()).as_bytes()[..16])
-}
-
-/// Whether `name` may be that of an unfinished file.
-fn is_part_name(name: &[u8]) -> bool {
-    name.len() == 32 && name.iter().all(u8::is_ascii_hexdigit)
 }
 
 /// The root hash of `file`, of zeros if it is shorter than `size`; `None` once `over`.

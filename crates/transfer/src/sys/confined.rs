@@ -1,8 +1,7 @@
 //! Opening paths that cannot leave a directory, whatever a peer or a racing process puts in them.
 //!
-//! Every open goes through `openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-//! RESOLVE_NO_MAGICLINKS` relative to a directory descriptor; strings are never joined. The one exception looks
-//! where a link leads, for `store::named`.
+//! Every open is [`resolve`]d as `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS` has it, relative to a
+//! directory descriptor; strings are never joined. The one exception looks where a link leads, for `store::named`.
 //!
 //! Where something is [`Hidden`], it is not there for whoever looks, and refuses to be changed: a directory is a
 //! [`Root`] here, and everything that is done by names goes through its methods.
@@ -11,14 +10,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::fs::{
-    Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Timestamps, accessat, open, openat2,
-    readlinkat, statat, symlinkat, unlinkat, utimensat,
+    Access, AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, Stat, Timestamps, accessat, open, readlinkat,
+    statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use super::fs::{fstat, linkat, mkdirat, rename_new, renameat};
 use super::hidden::Hidden;
 pub use super::identity::path_of;
+use super::resolve;
 use super::whereabouts::containing;
 use crate::path::{MAX_PIECE, is_reserved, split};
 
@@ -226,39 +226,21 @@ impl Root {
         mode: Mode,
         also: ResolveFlags,
     ) -> Result<OwnedFd, Errno> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | also;
-        loop {
-            // EAGAIN: a rename raced with the resolution; the kernel asks to try again.
-            match openat2(&self.dir, path, flags | OFlags::CLOEXEC, mode, resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                Err(Errno::NOSYS) => return Err(Errno::OPNOTSUPP),
-                result => return result,
-            }
-        }
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS | also;
+        resolve::open(&self.dir, path, flags, mode, how)
     }
 
     /// What the link `name` in this directory leads to, wherever that is: for whoever checks where. Opened without
     /// being touched.
     pub fn open_link(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        loop {
-            match openat2(&self.dir, name, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                result => return result,
-            }
-        }
+        resolve::open(&self.dir, name, OFlags::PATH, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
     }
 
     /// As [`open_beneath`](Self::open_beneath), following symlinks as long as they stay beneath and lead to
     /// nothing that transfers keep for themselves. Links may lead up again, so the path cannot be taken in pieces.
     pub fn open_following(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
-        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        let opened = loop {
-            match openat2(&self.dir, path, flags | OFlags::CLOEXEC, Mode::empty(), resolve) {
-                Err(Errno::AGAIN | Errno::INTR) => {}
-                result => break result?,
-            }
-        };
+        let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        let opened = resolve::open(&self.dir, path, flags, Mode::empty(), how)?;
         let inner = self.inner(&opened)?;
         if inner.split(|&b| b == b'/').any(is_reserved) {
             return Err(Errno::XDEV);

@@ -6,10 +6,11 @@
 use std::collections::HashSet;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, fstatfs, openat, openat2};
+use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, fstatfs, openat};
 use rustix::io::Errno;
 
 use super::identity::{FileIdentity, fingerprint, hash_here, identity, path_of};
+use super::resolve;
 
 /// What file systems are called, as the kernel numbers them, that no two hosts have at a time. Copies of a whole disk have
 /// the same directories, and are not taken for one file system.
@@ -200,12 +201,7 @@ const PATH: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC
 
 /// What contains `dir` in its mount.
 pub(super) fn containing(dir: &OwnedFd) -> Result<OwnedFd, Errno> {
-    loop {
-        match openat2(dir, "..", PATH, Mode::empty(), ResolveFlags::NO_XDEV) {
-            Err(Errno::AGAIN | Errno::INTR) => {}
-            result => return result,
-        }
-    }
+    resolve::open(dir, b"..", PATH, Mode::empty(), ResolveFlags::NO_XDEV)
 }
 
 /// Whether other hosts may have the file system of `dir`, too.

@@ -11,31 +11,25 @@ use anyhow::{Context, bail};
 use tidegate_contract::redact;
 use tidegate_fetch::remote::check_system_certificates;
 use tidegate_transfer::error::Error;
+use tidegate_transfer::sys::resolve;
 
 use super::Found;
 use crate::settings::StateArgs;
 
-/// The first kernel with `openat2`, which keeps receivers beneath their root.
-const OLDEST_KERNEL: (u32, u32) = (5, 6);
-
 /// How far a file server's clock may be from ours before times that are compared mislead.
 const CLOCK_TOLERANCE: f64 = 2.0;
 
-/// Which program this is, and whether the kernel has what it needs.
+/// Which program this is, and on what.
 pub fn program() -> anyhow::Result<Found> {
     let uname = rustix::system::uname();
     let release = uname.release().to_string_lossy();
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|number| number.parse().unwrap_or(0));
-    let kernel = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    let (major, minor) = OLDEST_KERNEL;
-    if kernel < OLDEST_KERNEL {
-        bail!("Linux {release} is too old: {major}.{minor} or newer is needed");
-    }
     let linked = if cfg!(target_feature = "crt-static") { "static" } else { "dynamic" };
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     let version = env!("CARGO_PKG_VERSION");
+    let opens =
+        if resolve::is_native() { "" } else { "; openat2 is refused: paths are opened a name at a time" };
     Ok(Found::Works(format!(
-        "tidegate {version} for {ARCH}, {linked}, on Linux {release}, {processors} processors"
+        "tidegate {version} for {ARCH}, {linked}, on Linux {release}, {processors} processors{opens}"
     )))
 }
 
