@@ -388,9 +388,10 @@ impl Owner {
             return None;
         }
         match started(&self.process.to_string()) {
-            Some(started) => Some(started == self.started),
-            // It may be hidden from us.
-            None => {
+            Some(0) => Some(false),
+            Some(started) if self.started != 0 => Some(started == self.started),
+            // It may be hidden from us, or have been from itself.
+            _ => {
                 let process = Pid::from_raw(self.process)?;
                 Some(test_kill_process(process) != Err(Errno::SRCH))
             }
@@ -507,7 +508,7 @@ mod tests {
         let (now, long) = (Duration::ZERO, EXPIRY + Duration::from_secs(60));
         let mut child = std::process::Command::new("true").spawn().expect("ran");
         let gone = i32::try_from(child.id()).expect("a number");
-        let over = Owner { process: gone, started: started(&gone.to_string()).unwrap_or(1), ..us.clone() };
+        let over = Owner { process: gone, started: 1, ..us.clone() };
         eventually_over(gone);
         assert!(is_had(&over, now), "it is over");
         child.wait().expect("waited for");
