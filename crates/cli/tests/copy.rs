@@ -202,6 +202,25 @@ fn what_is_read_only_is_completed_by_a_later_run_of_somebody_who_is_not_root() {
     assert_eq!(world.tree("to"), ["closed/", "closed/deep/", "closed/deep/b", "closed/deep/c", "late"]);
     let mode = |name: &str| fs::metadata(world.path(name)).expect("there").mode() & 0o777;
     assert_eq!((mode("to/closed"), mode("to/closed/deep")), (0o555, 0o555));
+    // So does the directory whose contents were asked for, and nothing of ours stays in it.
+    for (new, there) in
+        [("e", &["deep/", "deep/b", "deep/c", "e"][..]), ("f", &["deep/", "deep/b", "deep/c", "e", "f"])]
+    {
+        close(0o755);
+        world.write(&format!("from/closed/{new}"), new);
+        close(0o555);
+        if is_root {
+            own(&world.path("from"), NOBODY);
+        }
+        let ran = run(&["copy", "from/closed/", "top/"]);
+        assert_eq!((ran.code, mode("top")), (0, 0o555), "{ran:?}");
+        assert_eq!(world.tree("top"), there);
+        assert_eq!(
+            fs::read_dir(world.path("top")).expect("listed").count(),
+            there.len() - 2,
+            "nothing of ours"
+        );
+    }
 }
 
 /// Gives all beneath `path` to a user.

@@ -71,6 +71,7 @@ pub fn remove(
         Errno::NOTEMPTY | Errno::EXIST => {
             Refusal::new(StatusCode::CONFLICT, "the directory is not empty: remove what is in it first")
         }
+        Errno::BUSY => Refusal::new(StatusCode::CONFLICT, "a file system is mounted there: it stays"),
         error => Refusal::from(Error::io("remove", path, error)),
     };
     let stat = child.stat().map_err(failed)?;
@@ -135,6 +136,7 @@ fn not_moved(from: &[u8], error: Errno) -> Refusal {
         Errno::XDEV => {
             Refusal::new(StatusCode::BAD_GATEWAY, "that is on another file system: put it there anew")
         }
-        error => Error::io("move", split(from).1, error).into(),
+        Errno::BUSY => Refusal::new(StatusCode::CONFLICT, "a file system is mounted there: it stays"),
+        error => Error::io("move", from, error).into(),
     }
 }

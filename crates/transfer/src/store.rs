@@ -187,6 +187,12 @@ pub trait Sink: Send + Sync {
         None
     }
 
+    /// The name that stands where the entry is to be put, if that is another's, which the file system takes for the same.
+    fn other_there(&self, entry: &Entry) -> Option<Vec<u8>> {
+        let _ = entry;
+        None
+    }
+
     /// Whether an earlier run left an unfinished file for `entry` that can be continued.
     fn has_part(&self, entry: &Entry) -> bool;
 

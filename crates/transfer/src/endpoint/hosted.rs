@@ -389,8 +389,8 @@ fn open_sink(
         Ok(backup)
     };
     let backup = deletion.and_then(|deletion| deletion.backup.as_deref()).map(open_backup).transpose()?;
-    let sink = FileSink::new((&base, &rest), *single, id, terms.purpose, apart)?;
-    sink.keep_mode(contents_mode);
+    let kept = (terms.purpose, apart);
+    let sink = FileSink::for_contents(contents_mode, (&base, &rest), *single, id, kept)?;
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {

@@ -22,7 +22,6 @@ use crate::store::abandoned;
 use crate::store::apart::{Apart, deepest};
 use crate::store::appearance::{Appearance, times};
 use crate::store::backup::Backup;
-use crate::store::folding::Folding;
 use crate::store::granularity::modified_as;
 use crate::store::part_file::PartFile;
 use crate::store::split_part::SplitPart;
@@ -30,7 +29,7 @@ use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
 use crate::sys::durable::{Settled, settle_above, sync_directory};
-use crate::sys::fs::{self, FileType, Mode, OFlags, Stat, fchmod, fstat, ioctl_getflags};
+use crate::sys::fs::{self, FileType, Mode, OFlags, Stat, fchmod, fstat};
 use crate::sys::host;
 use crate::sys::identity::fingerprint;
 use crate::sys::sync::{Mutex, OnceLock};
@@ -38,18 +37,17 @@ use crate::terms::{Purpose, Verify};
 use crate::text::show;
 
 mod refused;
+mod spellings;
 mod work_names;
 
 use refused::{
     IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, there_by_now, unreached, unusable,
 };
+use spellings::Spellings;
 use work_names::{is_part_name, part_name, split_id, work_id};
 
 /// Directories kept open so that small files need no path resolution each.
 const OPEN_DIRECTORIES: usize = 64;
-
-/// The kernel's FS_CASEFOLD_FL.
-const CASEFOLD: u32 = 0x4000_0000;
 
 /// Where a transfer's files go.
 #[derive(Debug)]
@@ -70,17 +68,9 @@ pub struct FileSink {
     /// Whether the directory was made for this transfer, and the mode that it gets at the end.
     made: bool,
     mode: OnceLock<Mode>,
-    folding: Mutex<FoldingByPlace>,
+    spellings: Spellings,
     settled: Mutex<Settled>,
     work_settled: OnceLock<Result<(), Errno>>,
-}
-
-/// What is known of how names are told apart.
-#[derive(Debug, Default)]
-struct FoldingByPlace {
-    of_device: HashMap<u64, Folding>,
-    /// The directory that was asked about last.
-    last: Option<(Vec<u8>, Folding)>,
 }
 
 /// Directories beneath the destination that are kept open.
@@ -193,7 +183,7 @@ impl FileSink {
             only_new: AtomicBool::new(false),
             appearance: Arc::default(),
             mode: OnceLock::new(),
-            folding: Mutex::default(),
+            spellings: Spellings::default(),
             apart: Arc::new(apart),
             settled: Mutex::default(),
             work_settled: OnceLock::new(),
@@ -205,54 +195,34 @@ impl FileSink {
         &self.apart
     }
 
+    /// The same where what is in a directory of the `mode` is copied, if there is one: ours of that has it at the end if it was
+    /// made for it. One of ours that is read-only is opened for us meanwhile.
+    pub fn for_contents(
+        mode: Option<u32>,
+        to: (&Root, &[u8]),
+        single: bool,
+        id: &TransferId,
+        (purpose, apart): (Purpose, Apart),
+    ) -> Result<Self> {
+        let opened = mode.filter(|_| purpose == Purpose::Copy).and_then(|_| opened_for_us(to));
+        let sink = Self::new(to, single, id, purpose, apart);
+        match (&sink, opened) {
+            (Ok(sink), Some((_, earlier))) => drop(sink.mode.set(earlier)),
+            (Ok(sink), None) => sink.keep_mode(mode),
+            (Err(_), Some((directory, earlier))) => drop(fchmod(&directory, earlier)),
+            (Err(_), None) => {}
+        }
+        sink
+    }
+
     /// The source's directory has this mode, and so has ours at the end if it was made for it. Until then it is no more
     /// open to others.
-    pub fn keep_mode(&self, mode: Option<u32>) {
+    fn keep_mode(&self, mode: Option<u32>) {
         if let (true, Some(mode), Ok(base)) = (self.made, mode, self.base()) {
             let special = fstat(base).map_or(0, |stat| stat.st_mode & 0o7000);
             let _ = fchmod(base, Mode::from_raw_mode(special | mode & 0o777 | 0o700));
             let _ = self.mode.set(Mode::from_raw_mode(special | mode & 0o777));
         }
-    }
-
-    /// What `place` has in common with all names that its file system takes for the same; `None` where it keeps names apart.
-    pub fn folded_place(&self, place: &RelPath) -> Option<Vec<u8>> {
-        let folding = self.folding(place.split().0);
-        folding.is_any().then(|| folding.key(place.as_bytes()))
-    }
-
-    /// As if all of it were on a file system that tells names apart so.
-    #[cfg(test)]
-    pub fn assume(&self, folding: Folding) {
-        let device = self.base().and_then(fstat).expect("there").st_dev;
-        self.folding.lock().expect("not poisoned").of_device.insert(device, folding);
-    }
-
-    /// How the directory at `path` tells names apart.
-    fn folding(&self, path: &[u8]) -> Folding {
-        let mut known = self.folding.lock().expect("not poisoned");
-        if let Some((_, folding)) = known.last.as_ref().filter(|(last, _)| last == path) {
-            return *folding;
-        }
-        let folding = self.look_at_folding(path, &mut known.of_device).unwrap_or_default();
-        known.last = Some((path.to_vec(), folding));
-        folding
-    }
-
-    fn look_at_folding(&self, path: &[u8], of_device: &mut HashMap<u64, Folding>) -> Option<Folding> {
-        let base = self.base().ok()?;
-        // What is not there yet will be made on the file system that is.
-        let directory = self.directory(path).or_else(|_| self.directory(b"")).ok()?;
-        if ioctl_getflags(&*directory).is_ok_and(|flags| flags.bits() & CASEFOLD != 0) {
-            return Some(Folding::CASEFOLD);
-        }
-        let device = |dir: &Root| fstat(dir).ok().map(|stat| stat.st_dev);
-        let (here, ours) = (device(&directory)?, device(base)?);
-        let folding = of_device.entry(here).or_insert_with(|| match &self.work {
-            Some(work) if here == ours => Folding::probe(work.dir()),
-            _ => Folding::look_into(&directory),
-        });
-        Some(*folding)
     }
 
     /// Makes the directory that `entry` is: while files come into it it is no more open to others than at the end, and we
@@ -549,6 +519,10 @@ impl Sink for FileSink {
         self.folded_place(self.place(entry))
     }
 
+    fn other_there(&self, entry: &Entry) -> Option<Vec<u8>> {
+        self.other_name(entry)
+    }
+
     fn has_part(&self, entry: &Entry) -> bool {
         let part = part_name(self.place(entry));
         let stat = match (&self.work, &self.left) {
@@ -650,11 +624,11 @@ impl Sink for FileSink {
     }
 
     fn clean_up(&self) {
-        if let (Some(mode), Some(base)) = (self.mode.get(), &self.base) {
-            let _ = fchmod(base, *mode);
-        }
         if let (Some(work), Some(base)) = (&self.work, &self.base) {
             work.remove(base);
+        }
+        if let (Some(mode), Some(base)) = (self.mode.get(), &self.base) {
+            let _ = fchmod(base, *mode);
         }
     }
 }
@@ -681,6 +655,16 @@ pub(super) fn digest_of(
         offset += BLOCK;
     }
     Ok(hash.root())
+}
+
+/// Lets us write to a directory of ours that is read-only, and tells which mode it had.
+fn opened_for_us((root, path): (&Root, &[u8])) -> Option<(Root, Mode)> {
+    let directory = root.dir(trimmed(path)).ok()?;
+    let stat = fstat(&directory).ok()?;
+    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
+    let is_closed = stat.st_uid == host::user() && stat.st_mode & 0o300 != 0o300;
+    let opens = is_closed && fchmod(&directory, mode | Mode::WUSR | Mode::XUSR).is_ok();
+    opens.then_some((directory, mode))
 }
 
 /// Whether it is a device, a pipe or a socket: none of them is replaced by a file.

@@ -21,18 +21,22 @@ pub struct Folding {
     form: bool,
     /// With and without dots or blanks at the end.
     end: bool,
+    /// It writes down names in another case, or in another normal form, than they were given.
+    changes_case: bool,
+    changes_form: bool,
 }
 
 impl Folding {
     /// Capitals and small letters, in any normal form: what a directory says of itself that has ext4's casefold.
-    pub const CASEFOLD: Self = Self { case: true, form: true, end: false };
+    pub const CASEFOLD: Self =
+        Self { case: true, form: true, end: false, changes_case: false, changes_form: false };
 
     /// That of the file system of `work`, a directory of ours, in which a file is made and removed.
     pub fn probe(work: &Root) -> Self {
         let flags = OFlags::WRONLY | OFlags::CREATE;
         match work.open_beneath(PROBE.as_bytes(), flags, Mode::RUSR | Mode::WUSR) {
             Ok(_) => {
-                let found = Self::of_name(work, PROBE, &|_| false);
+                let found = Self::of_name(work, PROBE, &|_| false).writing(work);
                 let _ = work.remove(PROBE.as_bytes());
                 found
             }
@@ -43,12 +47,7 @@ impl Folding {
 
     /// That of `dir`, as far as the names in it show it; nothing is made.
     pub fn look_into(dir: &Root) -> Self {
-        let names = Dir::read_from(dir)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.file_name().to_bytes().to_vec());
-        let names: Vec<Vec<u8>> = names.collect();
+        let names: Vec<Vec<u8>> = names(dir).collect();
         Self::look(dir, names.iter().map(Vec::as_slice))
     }
 
@@ -71,12 +70,40 @@ impl Folding {
             case,
             form: other_form(name).is_some_and(|other| found(&other)),
             end: found(&format!("{name}.")),
+            changes_case: false,
+            // Unless it is made, nobody knows how it would be written.
+            changes_form: true,
         }
+    }
+
+    /// The same with what became of the name of the probe in `work`.
+    fn writing(self, work: &Root) -> Self {
+        let mut written = names(work);
+        let form = |name: &[u8]| Self { form: true, ..Self::default() }.key(name);
+        let changes_form = !written.any(|name| name == PROBE.as_bytes());
+        let changes_case = changes_form && !names(work).any(|name| form(&name) == form(PROBE.as_bytes()));
+        Self { changes_case, changes_form, ..self }
     }
 
     /// Whether any two spellings are one.
     pub fn is_any(self) -> bool {
-        self != Self::default()
+        self.case || self.form || self.end
+    }
+
+    /// The one of `names` in a directory that `name` leads to, if it was written down in another spelling: it is another's.
+    pub fn other_spelling(self, mut names: impl Iterator<Item = Vec<u8>>, name: &[u8]) -> Option<Vec<u8>> {
+        let written =
+            Self { case: self.case && self.changes_case, form: self.form && self.changes_form, ..self };
+        let (key, ours) = (self.key(name), written.key(name));
+        let mut other = None;
+        let is_there = names.any(|there| {
+            let is_ours = written.key(&there) == ours;
+            if !is_ours && self.key(&there) == key {
+                other = Some(there);
+            }
+            is_ours
+        });
+        other.filter(|_| !is_there)
     }
 
     /// What all spellings of `path` have in common.
@@ -99,6 +126,12 @@ impl Folding {
     }
 }
 
+/// The names in `dir`, as they are written down.
+pub fn names(dir: &Root) -> impl Iterator<Item = Vec<u8>> {
+    let entries = Dir::read_from(dir).into_iter().flatten().flatten();
+    entries.map(|entry| entry.file_name().to_bytes().to_vec())
+}
+
 fn other_case(name: &str) -> String {
     let other = |letter: char| match letter.is_ascii_lowercase() {
         true => letter.to_ascii_uppercase(),
@@ -119,6 +152,26 @@ fn other_form(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_was_written_in_another_spelling_is_anothers() {
+        let plain = Folding { case: true, form: true, end: true, ..Folding::default() };
+        let other = |folding: Folding, there: &[&str], name: &str| {
+            let names = there.iter().map(|name| name.as_bytes().to_vec());
+            folding.other_spelling(names, name.as_bytes()).map(|name| String::from_utf8(name).expect("text"))
+        };
+        let there = ["a", "README", "e\u{301}"];
+        assert_eq!(other(plain, &there, "readme").as_deref(), Some("README"));
+        assert_eq!(other(plain, &there, "\u{e9}").as_deref(), Some("e\u{301}"));
+        for ours in ["README", "README.", "a", "new"] {
+            assert_eq!(other(plain, &there, ours), None, "{ours}");
+        }
+        // What writes each name so says nothing of whose it is.
+        let composes = Folding { changes_form: true, ..plain };
+        assert_eq!(other(composes, &there, "\u{e9}"), None);
+        assert_eq!(other(composes, &there, "readme").as_deref(), Some("README"));
+        assert_eq!(other(Folding { changes_case: true, ..composes }, &there, "readme"), None);
+    }
     use crate::sys::confined::scratch;
 
     #[test]

@@ -273,8 +273,9 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let id = setup.id_of(id);
             let apart = Apart::from(sources, setup.removing());
             let backup = setup.backup(&local, single, &apart)?;
-            let sink = FileSink::new((&local.root, &local.path), single, &id, setup.terms.purpose, apart)?;
-            sink.keep_mode(contents_mode);
+            let kept = (setup.terms.purpose, apart);
+            let to = (&local.root, &local.path[..]);
+            let sink = FileSink::for_contents(contents_mode, to, single, &id, kept)?;
             let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose()?;
             let leftovers = sink.left().and_then(|left| Leftovers::read(left, &setup.share.metadata).ok());
             let catalogue = setup.catalogues.for_purpose(setup.terms.purpose, &local.absolute);
