@@ -5,7 +5,6 @@ use axum::response::IntoResponse;
 use rustix::io::Errno;
 use tidegate_transfer::endpoint::access::{Access, Right};
 use tidegate_transfer::error::{Error, ErrorKind};
-use tidegate_transfer::path::split;
 use tidegate_transfer::store::edit::Child;
 use tidegate_transfer::sys::fs::FileType;
 

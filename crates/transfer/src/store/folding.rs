@@ -152,6 +152,7 @@ fn other_form(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::confined::scratch;
 
     #[test]
     fn a_name_that_was_written_in_another_spelling_is_anothers() {
@@ -172,11 +173,10 @@ mod tests {
         assert_eq!(other(composes, &there, "readme").as_deref(), Some("README"));
         assert_eq!(other(Folding { changes_case: true, ..composes }, &there, "readme"), None);
     }
-    use crate::sys::confined::scratch;
 
     #[test]
     fn spellings_that_are_one_have_one_key_and_others_do_not() {
-        let all = Folding { case: true, form: true, end: true };
+        let all = Folding { case: true, form: true, end: true, ..Folding::default() };
         for (one, other) in [
             ("README", "readme"),
             ("caf\u{e9}", "CAFE\u{301}"),
