@@ -119,7 +119,6 @@ fn state(asked: &Asked) -> Option<PathBuf> {
     if std::env::var_os("TIDEGATE_STATE").is_some() {
         return None;
     }
-    let is_usable = state_place::usual().is_some_and(|usual| state_place::make(&usual).is_ok());
     let here = asked.replies.parent().unwrap_or_else(|| ".".as_ref());
-    (!is_usable).then(|| here.join(".tidegate-state"))
+    state_place::usable().is_err().then(|| here.join(".tidegate-state"))
 }

@@ -355,19 +355,17 @@ impl From<LinkRule> for Links {
 }
 
 impl StateArgs {
-    /// The state directory, which may not exist.
+    /// The state directory; one that was named may not exist.
     pub fn path(&self) -> Result<PathBuf> {
-        self.state.clone().or_else(state_place::usual).map_or_else(state_place::made, Ok)
+        self.state.clone().map_or_else(state_place::made, Ok)
     }
 
     /// The state directory, made if it is missing, and marked as nobody else's.
     pub fn state_dir(&self) -> Result<PathBuf> {
-        let directory = match &self.state {
-            Some(directory) => state_place::make(directory).map(|()| directory.clone()).map_err(|error| {
-                usage(format!("cannot make the state directory {}: {error}", directory.display()))
-            })?,
-            None => state_place::made()?,
-        };
+        let directory = self.path()?;
+        state_place::make(&directory).map_err(|error| {
+            usage(format!("cannot make the state directory {}: {error}", directory.display()))
+        })?;
         // Without a mark it is still used.
         let _ = hidden::mark(&directory);
         Ok(directory)

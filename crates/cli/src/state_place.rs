@@ -34,14 +34,19 @@ pub fn made() -> Result<PathBuf> {
     PLACE.get_or_init(find).clone()
 }
 
+/// The usual place, made, or why it cannot be used.
+pub fn usable() -> std::result::Result<PathBuf, String> {
+    let usual = usual().ok_or("HOME names no directory")?;
+    match make(&usual).and_then(|()| may_write(&usual)) {
+        Ok(()) => Ok(usual),
+        Err(error) => Err(format!("{} cannot be written ({error})", usual.display())),
+    }
+}
+
 fn find() -> Result<PathBuf> {
-    let usual = usual();
-    let why = match &usual {
-        None => "HOME is not set".to_owned(),
-        Some(usual) => match make(usual).and_then(|()| may_write(usual)) {
-            Ok(()) => return Ok(usual.clone()),
-            Err(error) => format!("{} cannot be written ({error})", usual.display()),
-        },
+    let why = match usable() {
+        Ok(usual) => return Ok(usual),
+        Err(why) => why,
     };
     let name = format!("{NAME}-{}", geteuid().as_raw());
     let found = temporary_directories().map(|base| base.join(&name)).find(|place| own(place).is_ok());

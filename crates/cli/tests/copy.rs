@@ -207,7 +207,7 @@ fn what_is_read_only_is_completed_by_a_later_run_of_somebody_who_is_not_root() {
         [("e", &["deep/", "deep/b", "deep/c", "e"][..]), ("f", &["deep/", "deep/b", "deep/c", "e", "f"])]
     {
         close(0o755);
-        world.write(&format!("from/closed/{new}"), new);
+        world.write(format!("from/closed/{new}"), new);
         close(0o555);
         if is_root {
             own(&world.path("from"), NOBODY);

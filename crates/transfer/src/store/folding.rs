@@ -2,7 +2,7 @@
 //! by looking a name up in another spelling.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
 
@@ -90,20 +90,9 @@ impl Folding {
         self.case || self.form || self.end
     }
 
-    /// The one of `names` in a directory that `name` leads to, if it was written down in another spelling: it is another's.
-    pub fn other_spelling(self, mut names: impl Iterator<Item = Vec<u8>>, name: &[u8]) -> Option<Vec<u8>> {
-        let written =
-            Self { case: self.case && self.changes_case, form: self.form && self.changes_form, ..self };
-        let (key, ours) = (self.key(name), written.key(name));
-        let mut other = None;
-        let is_there = names.any(|there| {
-            let is_ours = written.key(&there) == ours;
-            if !is_ours && self.key(&there) == key {
-                other = Some(there);
-            }
-            is_ours
-        });
-        other.filter(|_| !is_there)
+    /// What spellings of `name` have in common that the file system writes down as one.
+    fn written(self, name: &[u8]) -> Vec<u8> {
+        Self { case: self.case && self.changes_case, form: self.form && self.changes_form, ..self }.key(name)
     }
 
     /// What all spellings of `path` have in common.
@@ -123,6 +112,32 @@ impl Folding {
             text = names.join("/").into();
         }
         text.into_owned().into_bytes()
+    }
+}
+
+/// The names in one directory, as they are written down.
+#[derive(Debug)]
+pub struct WrittenNames {
+    folding: Folding,
+    by_key: HashMap<Vec<u8>, Vec<Vec<u8>>>,
+}
+
+impl WrittenNames {
+    /// These `names`, where they are folded so.
+    pub fn new(folding: Folding, names: impl Iterator<Item = Vec<u8>>) -> Self {
+        let mut by_key: HashMap<_, Vec<_>> = HashMap::new();
+        for name in names {
+            by_key.entry(folding.key(&name)).or_default().push(name);
+        }
+        Self { folding, by_key }
+    }
+
+    /// The name that `name` leads to, if it was written down in another spelling: it is another's.
+    pub fn other_spelling(&self, name: &[u8]) -> Option<&[u8]> {
+        let there = self.by_key.get(&self.folding.key(name))?;
+        let ours = self.folding.written(name);
+        let is_ours = there.iter().any(|there| self.folding.written(there) == ours);
+        there.first().filter(|_| !is_ours).map(Vec::as_slice)
     }
 }
 
@@ -159,7 +174,8 @@ mod tests {
         let plain = Folding { case: true, form: true, end: true, ..Folding::default() };
         let other = |folding: Folding, there: &[&str], name: &str| {
             let names = there.iter().map(|name| name.as_bytes().to_vec());
-            folding.other_spelling(names, name.as_bytes()).map(|name| String::from_utf8(name).expect("text"))
+            let names = WrittenNames::new(folding, names);
+            names.other_spelling(name.as_bytes()).map(|name| String::from_utf8(name.to_vec()).expect("text"))
         };
         let there = ["a", "README", "e\u{301}"];
         assert_eq!(other(plain, &there, "readme").as_deref(), Some("README"));

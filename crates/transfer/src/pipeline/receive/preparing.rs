@@ -559,6 +559,23 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_there_in_another_spelling_stays() {
+        for purpose in [Purpose::Copy, Purpose::Plan] {
+            let (directory, root) = scratch();
+            std::fs::write(directory.path().join("README"), "earlier").expect("written");
+            let apart = crate::store::apart::Apart::default();
+            let sink = FileSink::new((&root, b""), false, &[1; 16], purpose, apart).expect("a sink");
+            sink.assume(Folding::CASEFOLD);
+            let (receiver, heard, _back) = receiver(sink, Terms { purpose, ..Terms::default() });
+            let entries = vec![file("readme"), file("other")];
+            receiver.handle(Message::Offer { first: 0, entries }).expect("taken");
+            let [Verdict::Failed(error), other] = &verdicts(&heard, 2)[..] else { panic!("two verdicts") };
+            assert!(error.message.contains("has README"), "{error}");
+            assert!(!matches!(other, Verdict::Failed(_)), "{other:?}");
+        }
+    }
+
+    #[test]
     fn of_two_names_that_are_one_at_the_destination_the_second_fails() {
         for purpose in [Purpose::Copy, Purpose::Plan] {
             let (directory, root) = scratch();
