@@ -347,11 +347,13 @@ fn version(headers: &HeaderMap, bytes: Option<u64>, ranges: bool, whole: bool) -
 /// `version`, unless another one was asked for.
 fn pinned(ask: &Ask<'_>, version: Version) -> Result<Version, Refusal> {
     match ask.version {
-        Some(wanted) if wanted.differs(&version) => {
-            Err(Refusal::new(Why::Changed, format!("{}: the file has changed on the server", shown(ask.url))))
-        }
+        Some(wanted) if wanted.differs(&version) => Err(changed(ask)),
         _ => Ok(version),
     }
+}
+
+fn changed(ask: &Ask<'_>) -> Refusal {
+    Refusal::new(Why::Changed, format!("{}: the file has changed on the server", shown(ask.url)))
 }
 
 /// Refuses an answer that is not the file's bytes.
@@ -438,6 +440,10 @@ fn beyond(ask: &Ask<'_>, reply: Reply) -> Result<Answered, Refusal> {
     let version = pinned(ask, version)?;
     if size == Some(0) && ask.range.start == 0 {
         return Ok(Answered::File(Opened { version, range: 0..0, body: Box::new(io::empty()) }));
+    }
+    let is_within = |version: &Version| version.bytes.is_some_and(|bytes| ask.range.start < bytes);
+    if ask.range.start > 0 && ask.version.is_some_and(is_within) {
+        return Err(changed(ask));
     }
     let what = match size {
         Some(size) => format!("the file ends at byte {size}, before the part asked for"),
