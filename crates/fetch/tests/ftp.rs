@@ -189,6 +189,42 @@ fn without_size_and_time_the_end_is_where_the_server_says() {
 }
 
 #[test]
+fn what_epsv_does_not_bring_pasv_does() {
+    // A port where nobody listens any more.
+    let dead =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port").local_addr().expect("its address");
+    let dead: &'static str = format!("229 extended (|||{}|)", dead.port()).leak();
+    for epsv in ["500 what?", "550 Permission denied", "425 Can't open", "229 extended (||1|)", dead] {
+        let script = Script::new(&[("EPSV", epsv), ("PASV", "227 passive (10,99,99,99,PORT)")]);
+        let file = script.file.clone();
+        let (server, logins) = script.serve();
+        let mut remote = remote();
+        for start in [0, 1_000] {
+            let (_, _, data) = get(&mut *remote, &ask(&url(&server), start..start + 10)).expect(epsv);
+            assert!(data == file[start as usize..][..10], "{epsv}");
+        }
+        assert_eq!(logins.load(Ordering::Relaxed), 1, "{epsv}: on one control connection");
+    }
+    // A file that is not there says nothing of EPSV.
+    let (server, _) = Script::new(&[("RETR", "550 no such file"), ("PASV", "502 no")]).serve();
+    let mut remote = remote();
+    for _ in 0..2 {
+        let refusal = remote.open(&ask(&url(&server), 0..10)).expect_err("it is not there");
+        assert_eq!(refusal.why, Why::Missing, "{refusal:?}");
+    }
+}
+
+#[test]
+fn without_size_all_of_it_comes_whatever_part_is_asked_for() {
+    let script = Script::new(&[("SIZE", "502 no")]);
+    let file = script.file.clone();
+    let (server, _) = script.serve();
+    let (version, range, data) = get(&mut *remote(), &ask(&url(&server), 0..1_000)).expect("it");
+    assert_eq!((version.bytes, version.ranges, range), (None, false, 0..u64::MAX));
+    assert!(data == file);
+}
+
+#[test]
 fn a_transfer_that_is_cut_is_never_taken_for_whole() {
     for (then, kind) in [(Then::Close, ErrorKind::UnexpectedEof), (Then::Hang, ErrorKind::TimedOut)] {
         let (server, _) = Script { sends: 1_000, then, ..Script::new(&[]) }.serve();

@@ -119,7 +119,9 @@ impl Remote for Ftp {
             Found::FtpBody(stream, start, mut version) => {
                 let size = version.bytes.unwrap_or(u64::MAX);
                 // Without REST all of it comes.
-                version.ranges = start == ask.range.start;
+                // So it does where nobody knows how much that is: parts of it would have no end.
+                let is_sized = version.bytes.or(ask.version.and_then(|version| version.bytes)).is_some();
+                version.ranges = start == ask.range.start && (is_sized || start > 0);
                 let range = if version.ranges { start..ask.range.end.min(size) } else { 0..size };
                 let body = FtpBody {
                     stream: Some(stream),

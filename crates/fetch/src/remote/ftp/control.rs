@@ -4,6 +4,7 @@ use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use rustix::net::sockopt;
@@ -37,6 +38,9 @@ const PORT: u16 = 21;
 
 /// Longest wait for one address of a host that has several.
 const ONE_OF_SEVERAL: Duration = Duration::from_secs(5);
+
+/// Longest wait for a data connection, which comes from a host that answers.
+const DATA_CONNECT: Duration = Duration::from_secs(15);
 
 /// TLS sessions remembered for one control connection.
 const SESSIONS: usize = 8;
@@ -226,6 +230,10 @@ pub struct Control {
     has_times: bool,
     /// Whether data connections are asked for by EPSV.
     extended: bool,
+    /// Whether that has worked here.
+    is_proven: bool,
+    /// The last data connection could not be made.
+    unmade: Arc<AtomicBool>,
     /// Whether it knows `REST`, if it was asked.
     restart: Option<bool>,
     is_ipv4: bool,
@@ -265,16 +273,20 @@ impl Control {
                 ftp
             }
         };
+        let unmade = Arc::new(AtomicBool::new(false));
+        let told = Arc::clone(&unmade);
         let mut ftp = ftp.passive_stream_builder(move |wanted| {
             // Whatever host the answer to PASV names: behind a NAT it is often a wrong one.
             let mut there = address;
             there.set_port(wanted.port());
             let connect = || {
-                let stream = TcpStream::connect_timeout(&there, timeout)?;
+                let stream = TcpStream::connect_timeout(&there, timeout.min(DATA_CONNECT))?;
                 prepare(&stream, timeout)?;
                 Ok(stream)
             };
-            connect().map_err(FtpError::ConnectionError)
+            let connected = connect();
+            told.store(connected.is_err(), Relaxed);
+            connected.map_err(FtpError::ConnectionError)
         });
         if settings.ftp_active {
             ftp = ftp.active_mode(timeout);
@@ -286,7 +298,8 @@ impl Control {
         ftp.login(&login.user, &login.password)?;
         ftp.transfer_type(FileType::Binary)?;
         let (extended, is_ipv4) = (!settings.ftp_active, address.is_ipv4());
-        Ok(Self { key, ftp, has_size: true, has_times: true, extended, restart: None, is_ipv4 })
+        let (has_size, has_times, restart, is_proven) = (true, true, None, false);
+        Ok(Self { key, ftp, has_size, has_times, extended, is_proven, unmade, restart, is_ipv4 })
     }
 
     /// What it is for.
@@ -319,22 +332,46 @@ impl Control {
     /// is then returned in its place.
     pub fn retrieve(&mut self, path: &str, start: u64) -> Result<(Transfer, u64), Trouble> {
         let start = if start > 0 && !self.has_restart()? { 0 } else { start };
+        let mut first = None;
         loop {
             let offset = usize::try_from(start).map_err(|_| FtpError::BadResponse)?;
             self.ftp.resume_transfer(offset)?;
             let trouble = match self.ftp.retr_as_stream(path) {
-                Ok(stream) => return Ok((stream, start)),
+                Ok(stream) => {
+                    self.is_proven = true;
+                    return Ok((stream, start));
+                }
                 Err(error) => Trouble::from(error),
             };
-            match trouble.reply() {
-                // No EPSV, most likely.
-                Some((500..=504 | 522, _)) if self.extended && self.is_ipv4 => {
-                    self.extended = false;
-                    self.ftp.set_mode(Mode::Passive);
-                }
-                _ => return Err(trouble),
+            if self.extended && self.is_ipv4 && !self.is_proven && self.may_be_epsv(&trouble) {
+                self.extend(false);
+                first = Some(trouble);
+                continue;
             }
+            let Some(first) = first else { return Err(trouble) };
+            // It was something else: the next file is asked for as this one was.
+            self.extend(true);
+            let is_about_file = matches!(first.reply(), Some((425 | 550, _)));
+            return Err(if is_about_file { first } else { trouble });
         }
+    }
+
+    /// Whether something failed that PASV may do where EPSV did not: it was refused, in whatever words, its answer
+    /// makes no sense, or nobody listens at its port. The transfer may be refused in the same words.
+    fn may_be_epsv(&self, trouble: &Trouble) -> bool {
+        if self.unmade.swap(false, Relaxed) {
+            return true;
+        }
+        match trouble.reply() {
+            // 229 is EPSV's own, whose port could not be read.
+            Some((code, _)) => matches!(code, 229 | 425 | 500..=504 | 522 | 550),
+            None => matches!(trouble, Trouble::Server(FtpError::BadResponse | FtpError::InvalidAddress(_))),
+        }
+    }
+
+    fn extend(&mut self, extended: bool) {
+        self.extended = extended;
+        self.ftp.set_mode(if extended { Mode::ExtendedPassive } else { Mode::Passive });
     }
 
     /// Whether a transfer can begin in the middle of a file.
