@@ -22,8 +22,8 @@ fn runs() -> &'static DataSet {
 
 /// Gets all of it from an archive with these faults; answers with what was remembered of the server, and what it saw.
 fn get(faults: &[&str], options: &[&str]) -> (Option<u64>, u64, u64) {
-    // Half a second a file: whoever is served stays a while.
-    let archive = Standin::start(runs(), &[faults, &["--connection-rate", "524288"]].concat());
+    // A second a file: those served first are not done when the last that asked with them is refused.
+    let archive = Standin::start(runs(), &[faults, &["--connection-rate", "262144"]].concat());
     let world = World::new();
     let names: Vec<&str> = runs().runs.iter().map(|run| id(run, "run_accession")).collect();
     let mut command = world.command();
