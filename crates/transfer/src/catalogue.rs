@@ -2,40 +2,41 @@
 //!
 //! A file counts as there if its size, its modification time and the source's modification time are
 //! what they were when its root hash was verified. Kept in the state directory, never among the data.
+//!
+//! What is remembered goes to a log first, and from there into sorted tables (`levels`), which are looked up in place: what a
+//! directory was sent in all its life costs a run neither time nor memory. Keys are paths in the order of a walk, so that
+//! neighbours in a listing are neighbours in a table.
 
-use std::collections::HashMap;
+mod levels;
+mod table;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::levels::{Levels, TablePlace};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::hashed::ByItself;
 use crate::manifest::Timestamp;
 use crate::record_log::{LockedLog, RecordLog, Replay};
 use crate::sys::clock::Instant;
 use crate::sys::confined::Root;
-use crate::sys::sync::{Mutex, mpsc};
-use crate::sys::thread;
+use crate::sys::sync::Mutex;
+use crate::sys::thread::{self, JoinHandle};
 use crate::terms::Purpose;
 
 /// How long a catalogue that nobody uses any more may take to be closed.
 const CLOSING: Duration = Duration::from_secs(2);
 
-/// About what a record takes in a log.
-const RECORD: usize = 80;
-
-/// How many records are passed on together, and how many such lots may wait to be taken in.
-const TOGETHER: usize = 512;
-const TOGETHER_AHEAD: usize = 8;
-
-/// A destination file: the first half of the hash of its path.
-type Key = [u8; 16];
+/// How many records are in memory and in the log before they go into a table, and how many stay there at the end of a run: as
+/// many as the next one reads in some milliseconds.
+const RECENT: u64 = 32 << 10;
+const LEFT_IN_LOG: u64 = 4 << 10;
 
 /// What a catalogue remembers of a file.
-pub trait Remembered: Clone + Serialize + for<'a> Deserialize<'a> + Send + 'static {
+pub trait Remembered: Clone + Serialize + for<'a> Deserialize<'a> + Send + Sync + 'static {
     /// What its log begins with.
     const MAGIC: &'static [u8; 8];
 
@@ -55,86 +56,144 @@ pub struct Verified {
 }
 
 impl Remembered for Verified {
-    const MAGIC: &'static [u8; 8] = b"TGCATL01";
+    const MAGIC: &'static [u8; 8] = b"TGCATL02";
     const DIRECTORY: &'static [u8] = b"catalogue";
 }
 
-/// In the order of the log, which is about that of the next listing: what is looked up next lies beside it.
-type Known<V> = IndexMap<Key, V, ByItself>;
-
 /// Everything verified in one destination directory.
 #[derive(Debug)]
-pub struct Catalogue<V = Verified> {
-    /// Where more is remembered; `None` of one that is only looked at, or could not be read.
-    log: Option<RecordLog<(Key, V)>>,
-    known: Known<V>,
+pub struct Catalogue<V: Remembered = Verified> {
+    /// Where more is remembered; `None` of one that is only looked at.
+    log: Option<RecordLog<(Vec<u8>, V)>>,
+    /// How many records the log has.
+    logged: u64,
+    /// What they say.
+    recent: BTreeMap<Vec<u8>, V>,
+    levels: Levels<V>,
+    merging: Option<Merging<V>>,
+    /// With how many records in the log room is made.
+    room_at: u64,
+    /// The directory on this host that it is of.
+    base: Option<Vec<u8>>,
+    place: TablePlace,
+}
+
+/// What a thread of its own puts into a table.
+#[derive(Debug)]
+struct Merging<V> {
+    recent: Arc<BTreeMap<Vec<u8>, V>>,
+    thread: JoinHandle<Result<usize>>,
 }
 
 impl<V: Remembered> Catalogue<V> {
-    /// One that knows nothing and remembers nothing.
-    fn blank() -> Self {
-        Self { log: None, known: IndexMap::default() }
-    }
-
-    fn read(locked: LockedLog, directory: &Root) -> Result<Self> {
-        let (mut log, known, records) = gathered::<V, _>(|show| locked.read(directory, V::MAGIC, show))?;
-        // Each later verification of a file adds a record: keep the log within twice what it holds.
-        if records > 2 * known.len() + 1000 {
-            let records: Vec<_> = known.iter().map(|(key, value)| (*key, value.clone())).collect();
-            log.rewrite(directory, V::MAGIC, &records)?;
-        }
-        Ok(Self { log: Some(log), known })
+    fn read(locked: LockedLog, place: TablePlace, base: &[u8]) -> Result<Self> {
+        let (log, recent, logged) = replayed(|show| locked.read(&place.directory, V::MAGIC, show))?;
+        let levels = Levels::open(place.clone())?;
+        // What servers have under a name cannot be looked for.
+        let base = base.starts_with(b"/").then(|| base.to_vec());
+        let room_at = place.first;
+        Ok(Self { log: Some(log), logged, recent, levels, merging: None, room_at, base, place })
     }
 
     /// What is remembered by now, and nothing more.
-    fn look_at(directory: &Root, name: &str) -> Result<Self> {
-        let ((), known, _) = gathered::<V, _>(|show| RecordLog::read(directory, name, V::MAGIC, show))?;
-        Ok(Self { log: None, known })
+    fn look_at(place: TablePlace) -> Result<Self> {
+        let ((), recent, logged) =
+            replayed(|show| RecordLog::read(&place.directory, &place.name, V::MAGIC, show))?;
+        let levels = Levels::open(place.clone())?;
+        let room_at = place.first;
+        Ok(Self { log: None, logged, recent, levels, merging: None, room_at, base: None, place })
     }
 
     /// What is known of `path`.
-    pub fn get(&self, path: &[u8]) -> Option<V> {
-        self.known.get(&key(path)).cloned()
+    pub fn get(&mut self, path: &[u8]) -> Option<V> {
+        let key = key_of(path);
+        let merging = self.merging.as_ref().and_then(|merging| merging.recent.get(&key));
+        self.recent.get(&key).or(merging).cloned().or_else(|| self.levels.get(&key))
     }
 
-    /// What is known of each of `paths`. Neighbours in a listing are neighbours in the log as a rule: whoever follows
-    /// the last one found is looked at before the whole is searched.
-    pub fn get_all<'p>(&self, paths: impl Iterator<Item = &'p [u8]>) -> Vec<Option<V>> {
-        if self.known.is_empty() {
-            return paths.map(|_| None).collect();
-        }
-        let mut next = 0;
-        let get = |path: &'p [u8]| {
-            let key = key(path);
-            if self.known.get_index(next).is_none_or(|(there, _)| *there != key) {
-                next = self.known.get_index_of(&key)?;
-            }
-            next += 1;
-            Some(self.known[next - 1].clone())
-        };
-        paths.map(get).collect()
+    /// What is known of each of `paths`.
+    pub fn get_all<'p>(&mut self, paths: impl Iterator<Item = &'p [u8]>) -> Vec<Option<V>> {
+        paths.map(|path| self.get(path)).collect()
     }
 
-    /// Remembers verified files.
-    pub fn put<'p>(&mut self, files: impl Iterator<Item = (&'p [u8], V)>) -> Result<()> {
-        let records: Vec<_> = files.map(|(path, verified)| (key(path), verified)).collect();
-        let Some(log) = &mut self.log else { return Ok(()) };
+    /// Remembers verified files; `false` where nothing can be remembered.
+    pub fn put<'p>(&mut self, files: impl Iterator<Item = (&'p [u8], V)>) -> Result<bool> {
+        let Some(log) = &mut self.log else { return Ok(false) };
+        let records: Vec<_> = files.map(|(path, verified)| (key_of(path), verified)).collect();
         log.append(&records)?;
-        self.known.extend(records);
+        self.logged += records.len() as u64;
+        self.recent.extend(records);
+        if self.logged >= self.room_at {
+            self.make_room();
+        }
+        Ok(true)
+    }
+
+    /// Sees to it that what is recent goes into a table.
+    fn make_room(&mut self) {
+        let is_over = self.merging.as_ref().is_some_and(|merging| merging.thread.is_finished());
+        let must_be = self.logged >= 2 * self.room_at;
+        if is_over || must_be {
+            self.end_merge();
+        }
+        if self.merging.is_none() && self.logged >= self.room_at {
+            self.begin_merge();
+        }
+    }
+
+    fn begin_merge(&mut self) {
+        let recent = Arc::new(std::mem::take(&mut self.recent));
+        let merge = self.levels.merge(Arc::clone(&recent), self.base.as_deref());
+        match thread::Builder::new().name("catalogue".to_owned()).spawn(move || merge.run()) {
+            Ok(thread) => self.merging = Some(Merging { recent, thread }),
+            Err(error) => {
+                tracing::warn!("cannot make room in what is remembered: cannot start a thread: {error}");
+                self.recent = Arc::unwrap_or_clone(recent);
+            }
+        }
+    }
+
+    fn end_merge(&mut self) {
+        let Some(Merging { recent, thread }) = self.merging.take() else { return };
+        let merged = thread.join().expect("a merge does not panic");
+        self.room_at = self.place.first;
+        if let Err(error) = merged.and_then(|level| self.take_in(level)) {
+            tracing::warn!("cannot make room in what is remembered: {error}");
+            // Tried again once there is as much more.
+            self.room_at = 2 * self.logged;
+            let newer = std::mem::replace(&mut self.recent, Arc::unwrap_or_clone(recent));
+            self.recent.extend(newer);
+        }
+    }
+
+    /// What was merged is in a table: the log needs only what came since.
+    fn take_in(&mut self, level: usize) -> Result<()> {
+        let Some(log) = &mut self.log else { return Ok(()) };
+        log.check_lock()?;
+        self.levels.take_in(level)?;
+        let records: Vec<_> = self.recent.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        log.rewrite(&self.place.directory, V::MAGIC, &records)?;
+        self.logged = records.len() as u64;
         Ok(())
     }
+}
 
-    /// Remembers a file for later runs only, without memory for it in this one; `false` where nothing can be remembered.
-    pub fn put_aside(&mut self, path: &[u8], verified: V) -> Result<bool> {
-        let Some(log) = &mut self.log else { return Ok(false) };
-        log.append(&[(key(path), verified)]).map(|()| true)
+impl<V: Remembered> Drop for Catalogue<V> {
+    fn drop(&mut self) {
+        self.end_merge();
+        if self.log.is_some() && self.logged > self.place.first.min(LEFT_IN_LOG) {
+            self.begin_merge();
+            self.end_merge();
+        }
     }
 }
 
 /// The catalogues of a state directory, one a destination, shared by transfers of one process.
 #[derive(Debug)]
-pub struct Catalogues<V = Verified> {
+pub struct Catalogues<V: Remembered = Verified> {
     directory: Option<Arc<Root>>,
+    /// How many records of one are recent.
+    recent: u64,
     open: Mutex<HashMap<Vec<u8>, Weak<Mutex<Catalogue<V>>>>>,
 }
 
@@ -143,12 +202,17 @@ impl<V: Remembered> Catalogues<V> {
     pub fn new(state: &Root) -> Result<Self> {
         let directory =
             state.make_dir(V::DIRECTORY).map_err(|error| Error::io("create", V::DIRECTORY, error))?;
-        Ok(Self { directory: Some(Arc::new(directory)), open: Mutex::default() })
+        Ok(Self { directory: Some(Arc::new(directory)), recent: RECENT, open: Mutex::default() })
     }
 
     /// No memory of the past.
     pub fn none() -> Self {
-        Self { directory: None, open: Mutex::default() }
+        Self { directory: None, recent: RECENT, open: Mutex::default() }
+    }
+
+    fn place(&self, base: &[u8]) -> Option<TablePlace> {
+        let directory = Arc::clone(self.directory.as_ref()?);
+        Some(TablePlace { directory, name: log_name(base), magic: V::MAGIC, first: self.recent })
     }
 
     /// The catalogue of the directory with absolute path `base`, as a transfer for `purpose` needs it.
@@ -165,8 +229,13 @@ impl<V: Remembered> Catalogues<V> {
         if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
             return Some(catalogue);
         }
-        let (directory, name) = (Arc::clone(self.directory.as_ref()?), log_name(base));
-        Some(being_read(move || Catalogue::look_at(&directory, &name)))
+        match Catalogue::look_at(self.place(base)?) {
+            Ok(catalogue) => Some(Arc::new(Mutex::new(catalogue))),
+            Err(error) => {
+                tracing::warn!("what was verified is not known: {error}");
+                None
+            }
+        }
     }
 
     /// The catalogue of the directory with absolute path `base`; `None` while another process holds it.
@@ -175,19 +244,19 @@ impl<V: Remembered> Catalogues<V> {
         if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
             return Some(catalogue);
         }
-        let (directory, name) = (Arc::clone(self.directory.as_ref()?), log_name(base));
-        let mut locked = LockedLog::take(&directory, &name);
+        let place = self.place(base)?;
+        let mut locked = LockedLog::take(&place.directory, &place.name);
         // The last transfer that had it may be about to close it.
         let closing = open.contains_key(base).then(|| Instant::now() + CLOSING);
         while locked.as_ref().is_err_and(|error| error.kind == ErrorKind::Busy)
             && closing.is_some_and(|end| Instant::now() < end)
         {
             thread::sleep(Duration::from_millis(1));
-            locked = LockedLog::take(&directory, &name);
+            locked = LockedLog::take(&place.directory, &place.name);
         }
-        match locked {
-            Ok(locked) => {
-                let catalogue = being_read(move || Catalogue::read(locked, &directory));
+        match locked.and_then(|locked| Catalogue::read(locked, place, base)) {
+            Ok(catalogue) => {
+                let catalogue = Arc::new(Mutex::new(catalogue));
                 open.insert(base.to_vec(), Arc::downgrade(&catalogue));
                 Some(catalogue)
             }
@@ -206,139 +275,35 @@ impl<V: Remembered> Catalogues<V> {
     }
 }
 
-/// What the log says that `read` shows, and how many records it has. A thread of its own takes them in, which waits for
-/// memory at each.
-fn gathered<V: Remembered, T>(
-    read: impl FnOnce(&mut dyn FnMut(Replay<(Key, V)>)) -> Result<T>,
-) -> Result<(T, Known<V>, usize)> {
-    let (to, from) = mpsc::sync_channel::<Vec<Replay<(Key, V)>>>(TOGETHER_AHEAD);
-    let gather = move || {
-        let (mut known, mut records) = (Known::default(), 0);
-        for shown in from.into_iter().flatten() {
-            match shown {
-                // About as many as there are files; what else there is may take time to grow.
-                Replay::Length(bytes) => known.reserve(bytes as usize / RECORD),
-                Replay::Record((key, verified)) => {
-                    records += 1;
-                    known.insert(key, verified);
-                }
-                Replay::Void => known.clear(),
-            }
+/// What the log says that `read` shows, and how many records it has.
+fn replayed<V: Remembered, T>(
+    read: impl FnOnce(&mut dyn FnMut(Replay<(Vec<u8>, V)>)) -> Result<T>,
+) -> Result<(T, BTreeMap<Vec<u8>, V>, u64)> {
+    let (mut recent, mut records) = (BTreeMap::new(), 0);
+    let read = read(&mut |shown| match shown {
+        Replay::Length(_) => {}
+        Replay::Record((key, verified)) => {
+            records += 1;
+            recent.insert(key, verified);
         }
-        (known, records)
-    };
-    thread::scope(|scope| {
-        let gathering = thread::Builder::new()
-            .name("catalogue".to_owned())
-            .spawn_scoped(scope, gather)
-            .map_err(|error| Error::new(ErrorKind::Io, format!("cannot start a thread: {error}")))?;
-        let mut together = Vec::with_capacity(TOGETHER);
-        let pass_on = |together| to.send(together).expect("it gathers until the last");
-        let read = read(&mut |shown| {
-            together.push(shown);
-            if together.len() == TOGETHER {
-                pass_on(std::mem::replace(&mut together, Vec::with_capacity(TOGETHER)));
-            }
-        });
-        pass_on(together);
-        drop(to);
-        let (known, records) = gathering.join().expect("it cannot fail");
-        read.map(|read| (read, known, records))
-    })
-}
-
-/// A catalogue that a thread of its own reads, so that whoever is to offer files may begin: a million records take some tenths
-/// of a second. Who locks it first waits until it is read.
-fn being_read<V: Remembered>(
-    read: impl FnOnce() -> Result<Catalogue<V>> + Send + 'static,
-) -> Arc<Mutex<Catalogue<V>>> {
-    let catalogue = Arc::new(Mutex::new(Catalogue::blank()));
-    let (locked, is_locked) = mpsc::channel::<()>();
-    let blank = Arc::clone(&catalogue);
-    let fill = move || {
-        let mut catalogue = blank.lock().expect("not poisoned");
-        drop(locked);
-        match read() {
-            Ok(read) => *catalogue = read,
-            Err(error) => tracing::warn!("what was verified is not known: {error}"),
-        }
-    };
-    match thread::Builder::new().name("catalogue".to_owned()).spawn(fill) {
-        Ok(_) => _ = is_locked.recv(),
-        Err(error) => tracing::warn!("what was verified is not known: cannot start a thread: {error}"),
-    }
-    catalogue
+        Replay::Void => recent.clear(),
+    })?;
+    Ok((read, recent, records))
 }
 
 fn log_name(base: &[u8]) -> String {
-    data_encoding::HEXLOWER.encode(&key(base))
+    data_encoding::HEXLOWER.encode(&blake3::hash(base).as_bytes()[..16])
 }
 
-fn key(path: &[u8]) -> Key {
-    blake3::hash(path).as_bytes()[..16].try_into().expect("sixteen bytes")
+/// What stands for a path: in the order of bytes it comes where a walk does, which is in a directory before it is at what
+/// stands beside that.
+fn key_of(path: &[u8]) -> Vec<u8> {
+    path.iter().map(|byte| if *byte == b'/' { 0 } else { *byte }).collect()
+}
+
+fn path_of(key: &[u8]) -> Vec<u8> {
+    key.iter().map(|byte| if *byte == 0 { b'/' } else { *byte }).collect()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_catalogue_is_waited_for_while_it_is_closed_and_not_for_ever() {
-        use std::os::unix::ffi::OsStrExt;
-        let state = tempfile::tempdir().expect("a directory");
-        let root = || Root::open(state.path().as_os_str().as_bytes()).expect("opened");
-        let ours = Catalogues::<Verified>::new(&root()).expect("made");
-        let theirs = Catalogues::<Verified>::new(&root()).expect("made");
-        drop(ours.of(b"/data").expect("nobody has it"));
-        // It is closed when it has been read, too.
-        let held = (0..CLOSING.as_millis()).find_map(|_| {
-            thread::sleep(Duration::from_millis(1));
-            theirs.of(b"/data")
-        });
-        let held = held.expect("nobody has it");
-        let release = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(5));
-            drop(held);
-        });
-        assert!(ours.of(b"/data").is_some(), "it is let go soon");
-        release.join().expect("no panic");
-        let _kept = theirs.of(b"/data").expect("nobody has it");
-        assert!(ours.of(b"/data").is_none(), "somebody else keeps it");
-        assert!(
-            !ours.open.lock().expect("not poisoned").contains_key(&b"/data"[..]),
-            "and is not waited for again"
-        );
-    }
-
-    #[test]
-    fn many_are_found_at_once_in_whatever_order_they_were_remembered() {
-        use std::os::unix::ffi::OsStrExt;
-        let state = tempfile::tempdir().expect("a directory");
-        let root = Root::open(state.path().as_os_str().as_bytes()).expect("opened");
-        let catalogues = Catalogues::<Verified>::new(&root).expect("made");
-        let verified = |size| Verified { size, mtime: Timestamp::default(), root: [7; 32] };
-        let names: Vec<String> = (0..100).map(|number| format!("d/{number}")).collect();
-        let remembered = [40..50, 0..10, 90..100, 10..30];
-        let catalogue = catalogues.of(b"/data").expect("nobody has it");
-        for range in remembered.clone() {
-            let files = range.map(|at| (names[at].as_bytes(), verified(at as u64)));
-            catalogue.lock().expect("not poisoned").put(files).expect("put");
-        }
-        let expected: Vec<_> = (0..100)
-            .map(|at| remembered.iter().any(|range| range.contains(&at)).then(|| verified(at as u64)))
-            .collect();
-        let looks = |catalogue: &Mutex<Catalogue>| {
-            let paths = names.iter().map(String::as_bytes);
-            assert_eq!(catalogue.lock().expect("not poisoned").get_all(paths), expected);
-        };
-        looks(&catalogue);
-        drop(catalogue);
-        // Whoever looks while it is still being read waits for all of it.
-        let again = catalogues.of(b"/data").expect("it is closed");
-        looks(&again);
-        let planned = catalogues.for_purpose(Purpose::Plan, b"/data").expect("it may be looked at");
-        assert!(Arc::ptr_eq(&planned, &again), "who plans sees what a transfer has open");
-        drop((planned, again));
-        looks(&catalogues.for_purpose(Purpose::Plan, b"/data").expect("it may be looked at"));
-    }
-}
+mod tests;

@@ -154,14 +154,21 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         Ok(())
     }
 
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.lock.is_lost() {
-            let why = format!(
-                "{} was taken over: this process did not run for a while, and another one goes on here",
-                self.name
-            );
-            return Err(Error::new(ErrorKind::Busy, why));
+    /// # Errors
+    /// Another process has the log by now.
+    pub fn check_lock(&self) -> Result<()> {
+        if !self.lock.is_lost() {
+            return Ok(());
         }
+        let why = format!(
+            "{} was taken over: this process did not run for a while, and another one goes on here",
+            self.name
+        );
+        Err(Error::new(ErrorKind::Busy, why))
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.check_lock()?;
         if let Err(error) = fs::write_at(&self.file, bytes, self.end) {
             // Records behind a part of one would never be read.
             let _ = fs::ftruncate(&self.file, self.end);
@@ -244,7 +251,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
 
 /// What is written to a log that is not ours might be written to somebody else's file, and what it says be somebody
 /// else's word.
-fn check_ours(directory: &Root, file: &OwnedFd, name: &str) -> Result<()> {
+pub(crate) fn check_ours(directory: &Root, file: &OwnedFd, name: &str) -> Result<()> {
     let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
     let stat = fstat(file).map_err(failed)?;
     let owner = fstat(directory).map_err(failed)?.st_uid;

@@ -111,7 +111,7 @@ impl DownloadState {
     pub(super) fn remember(&self, file: &DownloadFile, fetched: &Fetched) -> bool {
         let Some(memory) = &self.memory else { return false };
         let path = file.record.path.as_bytes();
-        let put = memory.lock().expect("not poisoned").put_aside(path, fetched.clone());
+        let put = memory.lock().expect("not poisoned").put(std::iter::once((path, fetched.clone())));
         put.unwrap_or_else(|error| {
             tracing::warn!("cannot remember what was fetched: {error}");
             false

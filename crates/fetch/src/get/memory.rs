@@ -55,7 +55,7 @@ impl Fetched {
 }
 
 impl Remembered for Fetched {
-    const MAGIC: &'static [u8; 8] = b"TGFTCH01";
+    const MAGIC: &'static [u8; 8] = b"TGFTCH02";
     const DIRECTORY: &'static [u8] = b"fetched";
 }
 
