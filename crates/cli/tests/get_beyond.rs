@@ -254,3 +254,85 @@ fn nobody_pays_unless_asked_to() {
     assert!(code == 0 && lines.contains("x-amz-request-payer: requester"), "{lines}");
     assert!(lines.contains("signedheaders=host%3bx-amz-request-payer"), "{lines}");
 }
+
+// Links that expire --------------------------------------------------------------------------------------
+
+const LINKED: usize = 12 << 20;
+
+/// A file at `/f`, whose links give so many bytes each, in answers that end in the middle at last.
+fn expiring(content: &'static [u8], each: usize) -> Scripted {
+    let given = std::sync::Mutex::new(std::collections::HashMap::<String, usize>::new());
+    Scripted::http(move |request| {
+        let link = request.path().rsplit('=').next().unwrap_or_default().to_owned();
+        let mut given = given.lock().expect("not poisoned");
+        let given = given.entry(link).or_default();
+        if *given >= each {
+            let why = b"<Code>AccessDenied</Code><Message>Request has expired</Message>";
+            let length = why.len().to_string();
+            return (http("403 Forbidden", &[("Content-Length", &length)], why), Then::Keep);
+        }
+        let size = content.len();
+        let range = request.header("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
+        let (start, end) = range.map_or((0, size), |(start, end)| {
+            (start.parse().expect("a number"), end.parse().map_or(size, |end: usize| size.min(end + 1)))
+        });
+        let (length, range) = ((end - start).to_string(), format!("bytes {start}-{}/{size}", end - 1));
+        let headers = [
+            ("Content-Length", &*length),
+            ("Content-Range", &range),
+            ("ETag", "\"a\""),
+            ("Accept-Ranges", "bytes"),
+        ];
+        let head = request.lines[0].starts_with("HEAD");
+        let last = if head { start } else { end.min(start + each - *given) };
+        *given += last - start;
+        let status = if head { "200 OK" } else { "206 Partial Content" };
+        (
+            http(status, &headers, &content[start..last]),
+            if last < end && !head { Then::Close } else { Then::Keep },
+        )
+    })
+}
+
+#[test]
+fn a_fresh_link_continues_what_another_began_by_hand_or_by_a_command() {
+    let content: &[u8] = Box::leak(servers::noise(57, LINKED).into_boxed_slice());
+    let world = World::new();
+    let server = expiring(content, 8 << 20);
+    let link =
+        |number: u32| server.url(&format!("f?X-Amz-Date={number}&X-Amz-Signature={number}")).to_string();
+    // One connection, so that what is there is known: what came before a link expired is written down.
+    let get = |link: &str, out: &str, more: &[&str]| {
+        world.json(&[&["get", link, "-o", out, "--fixed", "1", "--retry-for", "5s"], more].concat())
+    };
+    let (code, all) = get(&link(1), "hand", &[]);
+    let message = all["failures"][0]["message"].as_str().expect("text");
+    assert!(code == 5 && message.contains("403") && message.contains("a fresh one continues"), "{all}");
+    let (code, all) = get(&link(2), "hand", &[]);
+    assert_eq!((code, all["bytes"].as_u64()), (0, Some(LINKED as u64 - (8 << 20))), "{all}");
+    assert!(world.read("hand/f") == content);
+
+    let count = world.path("count");
+    let script = format!(
+        "#!/bin/sh\nn=$(($(cat {0} 2>/dev/null || echo 3) + 1)); echo $n > {0}\n\
+         echo \"$1\" | sed s/=[0-9]*/=$n/g\n[ $n -lt 9 ] || {{ echo no more of these >&2; exit 4; }}\n",
+        count.display()
+    );
+    world.write("fresh", script);
+    fs::set_permissions(world.path("fresh"), fs::Permissions::from_mode(0o700)).expect("set");
+    let command = format!("{} ", world.path("fresh").display());
+    let (code, all) = get(&link(3), "command", &["--refresh-url-with", &command]);
+    assert_eq!((code, all["bytes"].as_u64()), (0, Some(LINKED as u64)), "{all}");
+    assert!(world.read("command/f") == content);
+    assert_eq!(fs::read_to_string(&count).expect("written"), "4\n", "a link that works needs no other");
+
+    // A command that fails is asked once, and shown.
+    world.write("count", "8\n");
+    let (code, all) = get(&link(3), "fails", &["--refresh-url-with", &command]);
+    let message = all["failures"][0]["message"].as_str().expect("text");
+    assert!(
+        code == 5 && message.contains("403") && message.ends_with("exit status: 4: no more of these"),
+        "{all}"
+    );
+    assert_eq!(fs::read_to_string(&count).expect("written"), "9\n");
+}

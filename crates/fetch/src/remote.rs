@@ -12,6 +12,7 @@ mod reach;
 pub mod s3_credentials;
 pub mod s3_settings;
 pub(crate) mod settings;
+pub(crate) mod signed;
 pub(crate) mod tls;
 
 // One protocol each.
@@ -21,6 +22,8 @@ pub(crate) mod http;
 pub(crate) mod local;
 pub mod request;
 pub mod s3;
+
+pub mod fresh;
 
 // All of them, by the scheme of a URL.
 pub mod servers;
@@ -147,6 +150,8 @@ pub struct Refusal {
     pub error: Error,
     /// What the server says to wait first.
     pub retry_after: Option<Duration>,
+    /// Whether it is the link that is refused, so that a fresh one may be taken (401, 403, and 400 that says so).
+    pub refuses_link: bool,
 }
 
 impl Refusal {
@@ -165,7 +170,7 @@ impl Refusal {
 
     /// A refusal for a reason of another kind. Servers choose words of it, which are escaped here.
     pub fn of(why: Why, error: Error) -> Self {
-        Self { why, error: foreign::error(error), retry_after: None }
+        Self { why, error: foreign::error(error), retry_after: None, refuses_link: false }
     }
 
     /// The same refusal, speaking of `object` rather than of the URL it was asked for by.

@@ -5,6 +5,7 @@ mod held;
 mod names;
 mod piped;
 mod preview;
+mod refresh;
 mod self_check;
 mod settings;
 
@@ -25,6 +26,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::text::show;
+use tidegate_transfer::transfer::Interrupt;
 
 use crate::caller::Caller;
 use crate::drive::{Begun, Ended, Job, Work};
@@ -72,6 +74,10 @@ pub struct GetArgs {
     /// Ask each archive for one known run, or for NAME, and tell what of the answers is not as expected
     #[arg(long, conflicts_with_all = ["pipe", "dry_run", "metadata_only", "convert"])]
     pub self_check: bool,
+    /// Get a fresh link by COMMAND when a server refuses one (401, 403, or 400 as expired): it is run with the URL as its
+    /// last argument and prints another; taken from the command line only
+    #[arg(long, value_name = "COMMAND")]
+    refresh_url_with: Option<String>,
     /// Convert SRA archives that have arrived; needs fasterq-dump of NCBI's SRA toolkit
     #[arg(long, value_name = "FORMAT", conflicts_with_all = ["dry_run", "metadata_only"])]
     convert: Option<ConvertTo>,
@@ -108,18 +114,20 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     if args.self_check {
         return self_check::run(args);
     }
-    let servers = Arc::new(Servers::new(&args.server.servers()?));
+    let servers = Servers::new(&args.server.servers()?);
     let names = names::named(args, &servers)?;
     if args.dry_run {
         return Ok(preview::dry_run(names, args.output.json, caller)?);
     }
+    let interrupt = caller.interrupt();
+    let refresh = args.refresh_url_with.as_deref().map(|command| refresh::by(command, interrupt.clone()));
+    let servers = Arc::new(servers.refreshed_by(refresh.transpose()?));
     if args.pipe {
         let remotes: Arc<dyn Remotes> = servers;
-        return pipe(args, names, &remotes, caller);
+        return pipe(args, names, &remotes, interrupt);
     }
     std::fs::create_dir_all(&args.outdir).map_err(|error| cannot_write(args, error))?;
     let directory = args.outdir.canonicalize().map_err(|error| cannot_write(args, error))?;
-    let interrupt = caller.interrupt();
     let converter =
         args.convert.map(|ConvertTo::Fastq| Converter::find(&directory, args.overwrite, interrupt.clone()));
     let converter = converter.transpose()?;
@@ -186,9 +194,8 @@ fn pipe(
     args: &GetArgs,
     names: Names,
     servers: &Arc<dyn Remotes>,
-    caller: &Caller,
+    interrupt: Interrupt,
 ) -> anyhow::Result<ExitCode> {
-    let interrupt = caller.interrupt();
     let here = std::env::current_dir()?;
     let control = control(args);
     let rule = control.optimizer()?;

@@ -195,6 +195,9 @@ impl DownloadState {
 
     /// Ends a version; `keep` what is written of it for a later run.
     pub(super) fn drop_body(&self, body: &Arc<Body>, keep: bool) {
+        if keep && body.resumes {
+            self.path.checkpoint(body);
+        }
         // In this order: what is still on its way to the disk, or to the journal, comes to nothing.
         body.incoming.end();
         self.queue.withdraw(body);

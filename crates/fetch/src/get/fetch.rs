@@ -336,7 +336,7 @@ impl<'s> Worker<'s> {
     ) {
         let (file, shared) = (&job.file, self.shared);
         let host = &file.hosts[job.mirror];
-        let Refusal { why, error, retry_after } = refusal;
+        let Refusal { why, error, retry_after, .. } = refusal;
         tracing::debug!("{error} ({why:?})");
         let now = Instant::now();
         let retries = shared.settings.retries;

@@ -8,7 +8,7 @@ use tidegate_transfer::manifest::{Fingerprint, Timestamp};
 use url::Url;
 
 use crate::checksum::{Algorithm, Checksums};
-use crate::remote::Version;
+use crate::remote::{Version, signed};
 
 /// Catalogues of what was fetched, one an output directory.
 pub type Memory = Catalogues<Fetched>;
@@ -77,8 +77,7 @@ pub(crate) fn fingerprint(
             return None;
         }
         part(b"seen");
-        part(at.host_str().unwrap_or_default().as_bytes());
-        part(at.path().as_bytes());
+        part(signed::identity(at).as_bytes());
         part(seen.tag.as_deref().unwrap_or_default().as_bytes());
         part(format!("{:?} {:?}", seen.modified, seen.bytes).as_bytes());
     } else {
@@ -134,6 +133,10 @@ mod tests {
         let later = Version { tag: Some("b".to_owned()), ..seen.clone() };
         let mut declared = Checksums::none();
         assert_ne!(fingerprint(&declared, None, &at, &seen), fingerprint(&declared, None, &at, &later));
+        let anew = Url::parse("http://h/f?x&X-Amz-Signature=1").expect("a URL");
+        assert_eq!(fingerprint(&declared, None, &at, &seen), fingerprint(&declared, None, &anew, &seen));
+        let other = Url::parse("http://h/f?y").expect("a URL");
+        assert_ne!(fingerprint(&declared, None, &at, &seen), fingerprint(&declared, None, &other, &seen));
         assert_eq!(fingerprint(&declared, None, &at, &Version::default()), None);
         declared.add(Algorithm::Md5, [7; 16]);
         let by_sum = fingerprint(&declared, None, &at, &seen);

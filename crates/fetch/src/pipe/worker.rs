@@ -165,7 +165,7 @@ impl<'s> PipeWorker<'s> {
     /// Does what a refusal asks for; the piece is given back already.
     fn refused(&mut self, claim: &PipeClaim, asked_at: Instant, refusal: Refusal) {
         let (state, host, now) = (self.state, claim.host(), Instant::now());
-        let Refusal { why, error, retry_after } = refusal;
+        let Refusal { why, error, retry_after, .. } = refusal;
         tracing::debug!("{error} ({why:?})");
         let retry_for = state.settings.retry_for;
         match why {

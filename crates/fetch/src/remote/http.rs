@@ -24,7 +24,7 @@ use url::Url;
 pub use self::agents::HttpContext;
 use self::agents::{AgentPool, Reach};
 use self::body::ResponseBody;
-use self::trouble::refused;
+use self::trouble::{refused, says_expired};
 use super::login::Login;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
@@ -468,8 +468,13 @@ fn opened(
 /// The refusal in an answer that is neither the file nor a redirect.
 fn refuse(url: &Url, reply: Reply) -> Refusal {
     let refusal = refused(url, &reply.from, &reply.answer);
-    drain(reply.answer);
-    refusal
+    if reply.answer.status() != 400 {
+        drain(reply.answer);
+        return refusal;
+    }
+    let mut body = Vec::new();
+    let _ = reply.answer.into_body().into_reader().take(SMALL_BODY).read_to_end(&mut body);
+    if says_expired(&body) { trouble::expired(url) } else { refusal }
 }
 
 /// Reads a short body to its end, so that the connection can be used again; lets go of a long one.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_transfer::error::Result;
 use url::Url;
 
+use super::fresh::{FreshUrls, Refresh};
 use super::ftp::{self, Ftp};
 use super::gs::{Gs, GsContext};
 use super::http::{self, Http};
@@ -26,6 +27,7 @@ pub struct Servers {
     s3: Arc<s3::S3Context>,
     gs: Arc<GsContext>,
     ftp: Arc<ftp::FtpContext>,
+    fresh: Option<Arc<FreshUrls>>,
 }
 
 impl Servers {
@@ -40,7 +42,15 @@ impl Servers {
             gs: Arc::new(GsContext::new(settings.gs.clone(), requests())),
             ftp: Arc::new(ftp::FtpContext::new(settings, &tls, &logins)),
             http,
+            fresh: None,
         }
+    }
+
+    /// The same, getting fresh URLs by `refresh` for those of HTTP that are refused.
+    #[must_use]
+    pub fn refreshed_by(mut self, refresh: Option<Refresh>) -> Self {
+        self.fresh = refresh.map(|refresh| Arc::new(FreshUrls::new(refresh)));
+        self
     }
 
     /// What lies beneath `url`, if that can be listed: `s3://bucket/prefix/`, `gs://bucket/prefix/`.
@@ -68,7 +78,14 @@ impl Remotes for Servers {
         let http = || Http::new(Arc::clone(&self.http));
         let s3 = s3::S3::new(Arc::clone(&self.s3), http());
         let gs = Gs::new(Arc::clone(&self.gs), http());
-        Box::new(Everything { http: http(), s3, gs, ftp: Ftp::new(Arc::clone(&self.ftp)), local: Local })
+        Box::new(Everything {
+            http: http(),
+            s3,
+            gs,
+            ftp: Ftp::new(Arc::clone(&self.ftp)),
+            local: Local,
+            fresh: self.fresh.clone(),
+        })
     }
 }
 
@@ -79,9 +96,22 @@ struct Everything {
     gs: Gs,
     ftp: Ftp,
     local: Local,
+    fresh: Option<Arc<FreshUrls>>,
 }
 
 impl Everything {
+    /// Has the remote for `ask` do something, with fresh URLs where there are any.
+    fn with<T>(
+        &mut self,
+        ask: &Ask<'_>,
+        act: impl Fn(&mut dyn Remote, &Ask<'_>) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        match self.fresh.clone().filter(|_| matches!(ask.url.scheme(), "http" | "https")) {
+            Some(fresh) => fresh.ask(ask, |ask| act(&mut self.http, ask)),
+            None => act(self.remote(ask)?, ask),
+        }
+    }
+
     fn remote(&mut self, ask: &Ask<'_>) -> Result<&mut dyn Remote, Refusal> {
         match ask.url.scheme() {
             "http" | "https" => Ok(&mut self.http),
@@ -101,10 +131,10 @@ impl Everything {
 
 impl Remote for Everything {
     fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
-        self.remote(ask)?.open(ask)
+        self.with(ask, |remote, ask| remote.open(ask))
     }
 
     fn look(&mut self, ask: &Ask<'_>) -> Result<Version, Refusal> {
-        self.remote(ask)?.look(ask)
+        self.with(ask, |remote, ask| remote.look(ask))
     }
 }

@@ -118,6 +118,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     """Options of `tidegate get`."""
 
     overwrite: bool
+    refresh_url_with: str
     convert: Literal["fastq"]
     epochs: str | PathLike[str]
     fixed: int

@@ -235,6 +235,8 @@ mod tests {
             // Commands, and whatever else is of ssh.
             (Route::Copy, false, &["--ssh=sh -c id"], "no option"),
             (Route::Copy, false, &["-e", "sh -c id"], "no option"),
+            (Route::Get, false, &["--refresh-url-with=sh -c id"], "no option"),
+            (Route::Get, true, &["--refresh-url-with", "sh -c id"], "no option"),
             (Route::Copy, false, &["-esh"], "no option"),
             (Route::Copy, false, &["--install-remote"], "no option"),
             (Route::Copy, false, &["--install-remote=/bin/sh"], "no option"),

@@ -243,7 +243,7 @@ fn spawn<'s, T: Send + 's>(
 }
 
 /// Makes verified segments durable, then says so in the journal.
-fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<F>>) {
+pub fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<F>>) {
     let durable = progress
         .into_iter()
         .filter(|file| file.part.sync().inspect_err(|error| tracing::warn!("{error}")).is_ok());

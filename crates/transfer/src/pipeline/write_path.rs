@@ -31,7 +31,7 @@ use crate::hash::Digest;
 use crate::journal::{Journal, Left};
 use crate::ledger::Ledger;
 use crate::manifest::{Entry, FileId, SEGMENT, segment_range};
-use crate::pipeline::commit::{Committer, Complete, CompletePortion, GROUP, Progress, commit_all};
+use crate::pipeline::commit::{Committer, Complete, CompletePortion, GROUP, Progress, commit_all, record};
 use crate::pipeline::incoming::Change;
 use crate::pipeline::pool::{Gate, Pool};
 use crate::pipeline::recheck::still_there;
@@ -443,6 +443,14 @@ impl<F: AsRef<Incoming>> WritePath<F> {
                 Err(error) => handler.fail(error),
             },
         );
+    }
+
+    /// Records at once what is verified of a file that is about to end unfinished.
+    pub fn checkpoint(&self, file: &Arc<F>) {
+        let Some(committer) = self.committer.lock().expect("not poisoned").clone() else { return };
+        if let Some((part, segments)) = F::as_ref(file).take_fresh() {
+            record(&committer, vec![Progress { file: Arc::clone(file), part, segments }]);
+        }
     }
 
     /// Segments verified since the last time, of files still on their way.

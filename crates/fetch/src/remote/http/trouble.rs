@@ -9,7 +9,11 @@ use url::Url;
 
 use super::answer;
 use crate::remote::tls::words;
-use crate::remote::{Refusal, Why, shown};
+use crate::remote::{Refusal, Why, shown, signed};
+
+/// What to do about a link that is signed and refused.
+const LINK_ADVICE: &str =
+    "; the link may have expired: a fresh one continues what is there (--refresh-url-with gets it)";
 
 /// The refusal in an answer that is neither the file nor a redirect.
 pub fn refused<T>(url: &Url, from: &Url, answer: &Response<T>) -> Refusal {
@@ -25,8 +29,10 @@ pub fn refused<T>(url: &Url, from: &Url, answer: &Response<T>) -> Refusal {
         format!(" (after a redirect to {})", from.host_str().unwrap_or_default())
     };
     let advice = match status.as_u16() {
+        401 if signed::is_signed(url) => LINK_ADVICE,
         401 => "; a name and password go into ~/.netrc or the URL",
         407 => "; the proxy wants a name and password in its URL",
+        403 if signed::is_signed(url) => LINK_ADVICE,
         _ => "",
     };
     let what = format!("{}{through}: the server says {} {reason}{advice}", shown(url), status.as_u16());
@@ -34,7 +40,19 @@ pub fn refused<T>(url: &Url, from: &Url, answer: &Response<T>) -> Refusal {
     if matches!(status.as_u16(), 401 | 407) {
         refusal.error.kind = ErrorKind::Authentication;
     }
+    refusal.refuses_link = why == Why::Denied && matches!(status.as_u16(), 401 | 403);
     refusal
+}
+
+/// Whether an answer of status 400 says that a link has expired, as S3 and Google's storage do.
+pub fn says_expired(body: &[u8]) -> bool {
+    body.windows(7).any(|word| word.eq_ignore_ascii_case(b"expired"))
+}
+
+/// The refusal of a link that has expired.
+pub fn expired(url: &Url) -> Refusal {
+    let what = format!("{}: the server says 400 Bad Request, and that the link has expired", shown(url));
+    Refusal { refuses_link: true, ..Refusal::new(Why::Denied, what) }
 }
 
 /// Whether the connection went away, as it does when the server has closed it meanwhile.
