@@ -35,7 +35,7 @@ use crate::record::{Named, Names, Record};
 use input::{Input, ListParser};
 use name::path_of;
 
-pub use name::{SCHEMES, public, public_text, url};
+pub use name::{SCHEMES, is_host_and_path, public, public_text, url};
 pub use options::{ListFormat, Options, Words};
 pub use write::{entry, json_line};
 
@@ -100,7 +100,7 @@ pub fn read(
     let base = options.base.clone();
     let begin = || -> Result<Names> {
         Ok(match format {
-            ListFormat::Urls => stream(urls::Urls::new(input, words)),
+            ListFormat::Urls => stream(urls::Urls::new(input, &options.scheme, words)),
             ListFormat::Sums => stream(sums::Sums::new(input, options.base.clone())?),
             ListFormat::Tsv => stream(table::Table::new(input, b'\t', options, words)?),
             ListFormat::Csv => stream(table::Table::new(input, b',', options, words)?),

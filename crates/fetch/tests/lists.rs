@@ -568,3 +568,25 @@ fn secrets_are_not_written_for_the_next_try() {
     assert!(!entry.contains("Bearer") && entry.contains("header=X-A: 1"), "{entry}");
     assert!(!list::json_line(&record).contains("secret"));
 }
+
+#[test]
+fn addresses_without_a_scheme_are_files_each() {
+    // `cut -f` of ENA's `fastq_ftp`, without its header and with it.
+    let lines = "ftp.sra.ebi.ac.uk/vol1/SRR1_1.fastq.gz;ftp.sra.ebi.ac.uk/vol1/SRR1_2.fastq.gz\n\
+                 SRR2,ftp.sra.ebi.ac.uk/vol1/SRR3.fastq.gz\n";
+    let urls = |all: &All| all.records.iter().map(|record| record.urls[0].to_string()).collect::<Vec<_>>();
+    for (scheme, header) in [("https", ""), ("ftp", ""), ("https", "fastq_ftp\n"), ("ftp", "fastq_ftp\n")] {
+        let options = Options { scheme: scheme.to_owned(), ..Options::default() };
+        let lines =
+            if header.is_empty() { lines } else { lines.split_inclusive('\n').next().expect("a line") };
+        let all = read_with(&format!("{header}{lines}"), &options);
+        let base = format!("{scheme}://ftp.sra.ebi.ac.uk/vol1/SRR");
+        let mut wanted = vec![format!("{base}1_1.fastq.gz"), format!("{base}1_2.fastq.gz")];
+        wanted.extend(header.is_empty().then(|| format!("{base}3.fastq.gz")));
+        assert_eq!((urls(&all), all.problems.len()), (wanted, 0), "{:?}", all.problems);
+        assert_eq!(all.words.len(), usize::from(header.is_empty()), "an accession stays one");
+    }
+    let all = read(&format!("host.example.org/a/b.bin\n  out=c.bin\n  checksum=md5={MD5}\ndata/x.txt\n"));
+    assert_eq!(urls(&all), ["https://host.example.org/a/b.bin"]);
+    assert_eq!((all.records[0].path.as_bytes(), all.records[0].checksums.is_empty()), (&b"c.bin"[..], false));
+}

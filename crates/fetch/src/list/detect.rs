@@ -59,6 +59,10 @@ pub fn format(head: &[u8], path: Option<&Path>) -> ListFormat {
             return format;
         }
     }
+    // One column of ENA's, cut out of a report.
+    if row::lists_files(std::iter::once(&*row::normal(text))) {
+        return ListFormat::Tsv;
+    }
     match name.rsplit('.').next() {
         Some("meta4" | "metalink") => ListFormat::Metalink,
         Some("jsonl" | "ndjson" | "json") => ListFormat::Json,
@@ -106,6 +110,8 @@ mod tests {
             ("\"sample\",\"fastq_1\",\"run_accession\"\n", "", ListFormat::Csv),
             ("run\n", "", ListFormat::Urls),
             ("a\tb\n", "x.tsv", ListFormat::Tsv),
+            ("fastq_ftp\n", "", ListFormat::Tsv),
+            ("ftp.sra.ebi.ac.uk/vol1/a.gz;ftp.sra.ebi.ac.uk/vol1/b.gz\n", "", ListFormat::Urls),
             ("{\"url\": \"https://a\"}", "", ListFormat::Json),
             ("  [{", "", ListFormat::Json),
             ("https://a/b 12 data/b\n", "", ListFormat::Bag),

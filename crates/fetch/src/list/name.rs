@@ -1,5 +1,7 @@
 //! URLs and the names they stand for.
 
+use std::net::Ipv4Addr;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use tidegate_contract::redact;
 use tidegate_contract::text::{shorten, show};
@@ -24,6 +26,23 @@ pub fn url(text: &str) -> Result<Url> {
         return Err(refuse("it names no host".to_owned()));
     }
     Ok(url)
+}
+
+/// Whether `text` is `HOST/PATH`, as ENA writes addresses: a host's name with a dot and an ending of letters, or an IPv4
+/// address, then a path.
+pub fn is_host_and_path(text: &str) -> bool {
+    let Some((place, path)) = text.split_once('/') else { return false };
+    let (host, port) = place.split_once(':').unwrap_or((place, "80"));
+    let is_label = |label: &str| {
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        !label.is_empty() && !label.starts_with('-') && label.chars().all(fits)
+    };
+    let ending = host.rsplit('.').next().unwrap_or_default();
+    let is_name = host.contains('.')
+        && host.split('.').all(is_label)
+        && ending.len() > 1
+        && ending.chars().all(|c| c.is_ascii_alphabetic());
+    !path.is_empty() && port.parse::<u16>().is_ok() && (is_name || host.parse::<Ipv4Addr>().is_ok())
 }
 
 /// The name of the file at `url`: what follows the last slash, decoded, without the query.
@@ -88,6 +107,31 @@ mod tests {
         }
         for text in ["SRR1", "htp://x/y", "mailto:a@b", "http://", "javascript:1", "magnet:?xt=1"] {
             assert_eq!(url(text).expect_err(text).kind, ErrorKind::Usage);
+        }
+    }
+
+    #[test]
+    fn an_address_without_a_scheme_is_told_from_a_path() {
+        for text in ["ftp.sra.ebi.ac.uk/vol1/a", "host.org:8080/a", "127.0.0.1:21/a", "a_b.example.com/x?y"] {
+            assert!(is_host_and_path(text), "{text}");
+        }
+        for text in [
+            "./a.txt",
+            "../a/b",
+            "/a.b/c",
+            "dir/a.b",
+            "host.org",
+            "host.org/",
+            "v1.2/x",
+            "a..org/x",
+            "-a.org/x",
+            "host.org:x/a",
+            "host.org:99999/a",
+            "SRR1",
+            "a@host.org/x",
+            "",
+        ] {
+            assert!(!is_host_and_path(text), "{text}");
         }
     }
 

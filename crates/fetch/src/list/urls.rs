@@ -1,5 +1,6 @@
 //! URLs in the syntax of aria2's `-i`: mirrors of one file separated by tabs, indented options below them,
-//! `#` comments. A word that is no URL is handed to whoever knows accessions.
+//! `#` comments. Addresses without a scheme, as ENA writes them, are files of their own, several by `;`. A word that is
+//! neither is handed to whoever knows accessions.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io::BufRead;
@@ -26,6 +27,8 @@ const MAX_NOTES: usize = 64;
 pub struct Urls<R = Reader> {
     lines: Lines<R>,
     words: Words,
+    /// That of addresses without one.
+    scheme: String,
     entry: Option<Entry>,
     noted: BTreeSet<String>,
 }
@@ -44,8 +47,9 @@ struct Entry {
 }
 
 impl Urls {
-    pub fn new(input: Input, words: Words) -> Self {
-        Self { lines: Lines::new(input.reader, input.list), words, entry: None, noted: BTreeSet::new() }
+    pub fn new(input: Input, scheme: &str, words: Words) -> Self {
+        let lines = Lines::new(input.reader, input.list);
+        Self { lines, words, scheme: scheme.to_owned(), entry: None, noted: BTreeSet::new() }
     }
 }
 
@@ -67,6 +71,12 @@ impl<R: BufRead> Urls<R> {
         }
         let text = text.split('#').next().unwrap_or_default();
         for word in text.split([' ', '\t', ',', ';']).filter(|word| !word.is_empty()) {
+            if name::is_host_and_path(word) {
+                // Options below are the last one's.
+                self.finish(named);
+                self.entry = Some(Entry::new(&format!("{}://{word}", self.scheme), &place));
+                continue;
+            }
             if let Err(error) = (self.words)(word) {
                 named.push_back(place.problem(word, error));
             }
