@@ -3,15 +3,16 @@
 
 mod common;
 
+use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::nginx::Nginx;
-use common::scripted::{Scripted, Then, http};
+use common::scripted::{Answer, Request, Scripted, Then, http};
 use common::{Running, free_port, noise, program, skip};
 use tidegate_control::{ByteCount, Environment, PerStage};
 use tidegate_fetch::put::dav::DavTarget;
@@ -234,5 +235,85 @@ fn what_comes_back_otherwise_never_gets_its_name() {
     let ran = put(&tree.path().join("x"), target(&server.url("in/"), false), None);
     assert_eq!(ran.failures[0].kind, ErrorKind::Corrupt, "{:?}", ran.failures);
     let of = |method: &str| server.requests().iter().filter(|r| r.lines[0].starts_with(method)).count();
-    assert_eq!((of("MOVE"), of("PUT"), of("DELETE")), (0, 5, 5));
+    // One more asks whether another server takes files.
+    assert_eq!((of("MOVE"), of("PUT"), of("DELETE")), (0, 6, 5));
+}
+
+/// Files by their paths.
+#[derive(Default)]
+struct Stored(Mutex<HashMap<String, Vec<u8>>>);
+
+impl Stored {
+    fn answer(&self, request: &Request, body: &[u8]) -> Answer {
+        let mut words = request.lines[0].split(' ');
+        let (method, target) = (words.next().expect("a method"), words.next().expect("a target"));
+        let path = target.split('?').next().expect("a path").to_owned();
+        let mut files = self.0.lock().expect("unharmed");
+        let empty = [("content-length", "0")];
+        let answer = match method {
+            "PUT" => {
+                files.insert(path, body.to_vec());
+                http("201 Created", &empty, b"")
+            }
+            "MOVE" => {
+                let to = Url::parse(request.header("destination").expect("told")).expect("a URL");
+                let moved = files.remove(&path).expect("there");
+                files.insert(to.path().to_owned(), moved);
+                http("201 Created", &empty, b"")
+            }
+            "GET" | "HEAD" => match files.get(&path) {
+                Some(file) => {
+                    let length = file.len().to_string();
+                    let body = if method == "GET" { &file[..] } else { b"" };
+                    http("200 OK", &[("content-length", &length)], body)
+                }
+                None => http("404 Not Found", &empty, b""),
+            },
+            _ => http("201 Created", &empty, b""),
+        };
+        (answer, Then::Keep)
+    }
+}
+
+#[test]
+fn content_goes_where_the_server_sends_it_and_the_login_does_not() {
+    for status in ["307 Temporary Redirect", "308 Permanent Redirect"] {
+        let stored = Arc::new(Stored::default());
+        let logins: [Arc<AtomicUsize>; 2] = Default::default();
+        let count = |logins: &AtomicUsize, request: &Request| {
+            logins.fetch_add(usize::from(request.header("authorization").is_some()), Relaxed)
+        };
+        let (of_pool, of_door) = (Arc::clone(&stored), Arc::clone(&stored));
+        let [at_pool, at_door] = logins.clone();
+        let pool = Scripted::with_bodies(move |request, body| {
+            count(&at_pool, request);
+            of_pool.answer(request, body)
+        });
+        let place = pool.url("");
+        let door = Scripted::with_bodies(move |request, body| {
+            count(&at_door, request);
+            if !request.lines[0].starts_with("PUT ") && !request.lines[0].starts_with("GET ") {
+                return of_door.answer(request, body);
+            }
+            assert!(body.is_empty(), "content is sent to the door");
+            let to = format!("{}?token=abc", place.join(request.path()).expect("a URL"));
+            (http(status, &[("content-length", "0"), ("location", &to)], b""), Then::Keep)
+        });
+        let (tree, files) = tree();
+        let login = vec![("authorization".to_owned(), "Bearer secret".to_owned())];
+        let settings = ServerSettings { timeout: Duration::from_secs(20), ..ServerSettings::default() };
+        let to = DavTarget::new(&settings, door.url("in/"), false, login, true).expect("a target");
+        // One name is fragile, and goes to its own at once.
+        std::fs::remove_dir_all(tree.path().join("a b")).expect("removed");
+        let ran = put(&tree.path().join(""), to, None);
+        assert_eq!((ran.result, &ran.failures[..], ran.verified), (Ok(()), &[][..], true));
+        let there = stored.0.lock().expect("unharmed");
+        for (name, data) in files.iter().filter(|(name, _)| !name.starts_with("a b")) {
+            let url = door.url("in/").join(name).expect("a URL");
+            assert_eq!(there.get(url.path()), Some(data), "{name}");
+        }
+        assert_eq!(there.len(), files.len() - 1);
+        let [at_pool, at_door] = logins.map(|logins| logins.load(Relaxed));
+        assert!(at_door > 0 && at_pool == 0, "the login is the door's");
+    }
 }

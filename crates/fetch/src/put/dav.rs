@@ -15,7 +15,7 @@ use url::Url;
 use crate::foreign::io_words;
 use crate::put::target::{Content, Md5Sum, Plan, Present, Stored, Target, UploadConnection, UploadFile};
 use crate::remote::http::answer::why;
-use crate::remote::request::{HttpClient, Payload, Reply, Requests, unanswered};
+use crate::remote::request::{HttpClient, Payload, Redirects, Reply, Requests, unanswered};
 use crate::remote::s3::answer::Part;
 use crate::remote::settings::ServerSettings;
 use crate::remote::{Refusal, Why, shown};
@@ -45,6 +45,7 @@ struct DavContext {
     headers: Vec<(String, String)>,
     read_back: bool,
     moves: AtomicU8,
+    redirects: AtomicU8,
     /// Directories beneath `base` that are there.
     made: Mutex<HashSet<Vec<u8>>>,
 }
@@ -53,6 +54,10 @@ struct DavContext {
 const UNKNOWN: u8 = 0;
 const MOVES: u8 = 1;
 const STAYS: u8 = 2;
+
+/// Whether the server sends who stores a file to another one; `UNKNOWN` at first, too.
+const REDIRECTS: u8 = 1;
+const TAKES_ITSELF: u8 = 2;
 
 impl DavTarget {
     /// The target at `url`: with `single` the one file's name, unless it ends in a slash. `headers` go
@@ -95,6 +100,7 @@ impl DavTarget {
             headers,
             read_back,
             moves: AtomicU8::new(UNKNOWN),
+            redirects: AtomicU8::new(UNKNOWN),
             made: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
@@ -129,7 +135,8 @@ impl DavContext {
 impl Target for DavTarget {
     fn connection(&self) -> Result<Box<dyn UploadConnection>> {
         let client = self.shared.requests.client(&self.shared.base)?;
-        Ok(Box::new(DavConnection { client, shared: Arc::clone(&self.shared) }))
+        let redirects = self.shared.requests.redirects();
+        Ok(Box::new(DavConnection { client, redirects, shared: Arc::clone(&self.shared) }))
     }
 
     fn server(&self) -> Result<Url> {
@@ -155,6 +162,7 @@ impl Target for DavTarget {
 
 struct DavConnection {
     client: HttpClient,
+    redirects: Redirects,
     shared: Arc<DavContext>,
 }
 
@@ -168,8 +176,53 @@ impl DavConnection {
         payload: Payload<'_>,
     ) -> Result<Reply, Refusal> {
         let headers = [&self.shared.headers[..], more].concat();
-        let what = format!("cannot {method} {}", shown(url));
-        self.client.send(method, url, &headers, payload).map_err(|error| unanswered(&what, url, &error))
+        send(&self.client, method, url, &headers, payload)
+    }
+
+    /// One request to `at`, where the server of `url` has led by way of `been`.
+    fn ask_there(
+        &mut self,
+        method: &str,
+        url: &Url,
+        (at, been): (&Url, &[Url]),
+        more: &[(String, String)],
+        payload: Payload<'_>,
+    ) -> Result<Reply, Refusal> {
+        let (client, headers) = self.redirects.client(url, (at, been), &self.shared.headers)?;
+        send(&client, method, at, &[&headers[..], more].concat(), payload)
+    }
+
+    /// A request for what is at `url`, wherever the server has it; the answer whatever its status.
+    fn find(&mut self, method: &str, url: &Url) -> Result<Reply, Refusal> {
+        let mut reply = self.ask(method, url, &[], Payload::None)?;
+        let (mut at, mut been) = (url.clone(), vec![url.clone()]);
+        while matches!(reply.status, 301 | 302 | 303 | 307 | 308) {
+            let next = self.redirects.next(&at, &been, &reply.headers);
+            reply.finish();
+            at = next?;
+            reply = self.ask_there(method, url, (&at, &been), &[], Payload::None)?;
+            been.push(at.clone());
+        }
+        Ok(reply)
+    }
+
+    /// Where the content of `place` is to be sent. Servers in front of a pool say that when they are asked to store
+    /// nothing: what they say to a body comes when some of it is gone.
+    fn destination(&self, place: &Url) -> Result<Option<Url>, Refusal> {
+        let known = self.shared.redirects.load(Relaxed);
+        if known == TAKES_ITSELF {
+            return Ok(None);
+        }
+        let reply = self.ask("PUT", place, &[], Payload::None)?;
+        let next = match reply.status {
+            307 | 308 => Some(self.redirects.next(place, std::slice::from_ref(place), &reply.headers)),
+            _ => None,
+        };
+        reply.finish();
+        if known == UNKNOWN {
+            self.shared.redirects.store(if next.is_some() { REDIRECTS } else { TAKES_ITSELF }, Relaxed);
+        }
+        next.transpose()
     }
 
     /// The refusal in an answer.
@@ -232,8 +285,8 @@ impl DavConnection {
         Ok(())
     }
 
-    fn head(&self, url: &Url) -> Result<Option<Present>, Refusal> {
-        let reply = self.ask("HEAD", url, &[], Payload::None)?;
+    fn head(&mut self, url: &Url) -> Result<Option<Present>, Refusal> {
+        let reply = self.find("HEAD", url)?;
         match reply.status {
             200 => {}
             404 | 409 | 410 => {
@@ -249,8 +302,8 @@ impl DavConnection {
     }
 
     /// The MD5 of what the server has at `url`, read no further than it should go.
-    fn sum(&self, url: &Url, size: u64) -> Result<(u64, Md5Sum), Refusal> {
-        let reply = self.ask("GET", url, &[], Payload::None)?;
+    fn sum(&mut self, url: &Url, size: u64) -> Result<(u64, Md5Sum), Refusal> {
+        let reply = self.find("GET", url)?;
         if reply.status != 200 {
             return Err(self.refused("GET", url, reply));
         }
@@ -272,7 +325,7 @@ impl DavConnection {
     }
 
     /// Compares what is at `url` with what was sent.
-    fn confirm(&self, url: &Url, size: u64, md5: Md5Sum) -> Result<(), Refusal> {
+    fn confirm(&mut self, url: &Url, size: u64, md5: Md5Sum) -> Result<(), Refusal> {
         let hex = |sum: Md5Sum| data_encoding::HEXLOWER.encode(&sum);
         let what = if self.shared.read_back {
             match self.sum(url, size)? {
@@ -348,17 +401,25 @@ impl UploadConnection for DavConnection {
         let place = if stays { url.clone() } else { self.shared.unfinished(&url) };
         let length = body.length();
         let headers = [("content-type".to_owned(), "application/octet-stream".to_owned())];
-        let sent = {
+        // Under its own name nothing is stored that it is not.
+        let there = if stays { None } else { self.destination(&place)? };
+        {
             let payload = if length == 0 { Payload::None } else { Payload::Reader(&mut *body, length) };
-            match self.ask("PUT", &place, &headers, payload)? {
-                reply if reply.is_ok() => {
-                    reply.finish();
-                    Ok(())
+            let reply = match &there {
+                Some(there) => {
+                    let been = std::slice::from_ref(&place);
+                    self.ask_there("PUT", &place, (there, been), &headers, payload)?
                 }
-                reply => Err(self.refused("PUT", &place, reply)),
+                None => self.ask("PUT", &place, &headers, payload)?,
+            };
+            if !reply.is_ok() {
+                if matches!(reply.status, 307 | 308) {
+                    self.shared.redirects.store(REDIRECTS, Relaxed);
+                }
+                return Err(self.refused("PUT", there.as_ref().unwrap_or(&place), reply));
             }
-        };
-        sent?;
+            reply.finish();
+        }
         // The end of a stream, where its MD5 stands, comes behind its last byte.
         let _ = body.read(&mut [0]);
         let Some(md5) = body.md5() else {
@@ -414,6 +475,17 @@ impl UploadConnection for DavConnection {
     fn abort(&mut self, file: &UploadFile, _: &str) -> Result<(), Refusal> {
         Err(no_parts(file))
     }
+}
+
+fn send(
+    client: &HttpClient,
+    method: &str,
+    url: &Url,
+    headers: &[(String, String)],
+    payload: Payload<'_>,
+) -> Result<Reply, Refusal> {
+    let what = format!("cannot {method} {}", shown(url));
+    client.send(method, url, headers, payload).map_err(|error| unanswered(&what, url, &error))
 }
 
 /// WebDAV knows no parts, and no file is planned to have any.

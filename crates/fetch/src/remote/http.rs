@@ -131,7 +131,7 @@ impl Http {
             if !matches!(status, 301 | 302 | 303 | 307 | 308) {
                 return Ok(Reply { from: at, answer });
             }
-            let next = redirected(&at, &been, &answer, self.lines.shared().settings.allow_downgrade);
+            let next = redirected(&at, &been, answer.headers(), self.lines.shared().settings.allow_downgrade);
             drain(answer);
             at = next?;
             been.push(at.clone());
@@ -232,14 +232,14 @@ impl Remote for Http {
 }
 
 /// Where a redirect leads from `at`, if we may follow it after having been at all of these.
-pub fn redirected<T>(
+pub fn redirected(
     at: &Url,
     been: &[Url],
-    answer: &Response<T>,
+    headers: &HeaderMap,
     allow_downgrade: bool,
 ) -> Result<Url, Refusal> {
     let refuse = |what: String| Refusal::new(Why::Senseless, format!("{}: {what}", shown(at)));
-    let location = answer::location(answer.headers())
+    let location = answer::location(headers)
         .ok_or_else(|| refuse("the server redirects without saying where to".to_owned()))?;
     let mut next =
         at.join(&location).map_err(|_| refuse("the server redirects to what is no URL".to_owned()))?;
@@ -483,6 +483,6 @@ fn drain(answer: Response<Answer>) {
     let _ = io::copy(&mut reader, &mut io::sink());
 }
 
-fn same_origin(one: &Url, other: &Url) -> bool {
+pub(super) fn same_origin(one: &Url, other: &Url) -> bool {
     one.origin() == other.origin()
 }

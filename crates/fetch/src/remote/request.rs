@@ -10,7 +10,7 @@ use ureq::{Agent, Body, SendBody, http};
 use url::Url;
 
 use super::http::agents::{AgentPool, HttpContext, Reach};
-use super::http::{answer, trouble};
+use super::http::{answer, redirected, same_origin, trouble};
 use super::login::{Login, Logins};
 use super::settings::ServerSettings;
 use super::tls::Tls;
@@ -48,6 +48,49 @@ impl Requests {
         let mut lines = AgentPool::new(Arc::clone(&self.shared));
         let agent = lines.agent(url, Reach::All).map_err(|refusal| refusal.error)?.clone();
         Ok(HttpClient { agent })
+    }
+
+    /// Ways to where a server sends its clients, without a connection.
+    pub fn redirects(&self) -> Redirects {
+        Redirects { lines: AgentPool::new(Arc::clone(&self.shared)) }
+    }
+}
+
+/// One worker's ways to where a server sends its clients.
+#[derive(Debug)]
+pub struct Redirects {
+    lines: AgentPool,
+}
+
+impl Redirects {
+    /// Where an answer from `at` with these headers leads, after `been`.
+    pub fn next(&self, at: &Url, been: &[Url], headers: &http::HeaderMap) -> Result<Url, Refusal> {
+        redirected(at, been, headers, self.lines.shared().settings.allow_downgrade)
+    }
+
+    /// A client for `at`, to which the server of `url` has led by way of `been`, and the headers of `ours` that may go there.
+    pub fn client(
+        &mut self,
+        url: &Url,
+        (at, been): (&Url, &[Url]),
+        ours: &[(String, String)],
+    ) -> Result<(HttpClient, Vec<(String, String)>), Refusal> {
+        let reach = self.lines.reach(url)?;
+        let client = HttpClient { agent: self.lines.agent(at, reach)?.clone() };
+        // Once encryption was given up, whoever listens could have led us here.
+        let in_clear =
+            at.scheme() == "http" && been.iter().chain([url]).any(|place| place.scheme() == "https");
+        let headers = match in_clear {
+            true => Vec::new(),
+            false if same_origin(url, at) => ours.to_vec(),
+            // A login is for the host that people named.
+            false if at.scheme() == "https" => {
+                let login = self.lines.shared().logins.named(at);
+                login.map(|login| ("authorization".to_owned(), login.basic())).into_iter().collect()
+            }
+            false => Vec::new(),
+        };
+        Ok((client, headers))
     }
 }
 
