@@ -170,6 +170,21 @@ fn a_token_opens_its_path_and_nothing_else() {
     assert!(header("content-disposition").starts_with("attachment"));
     assert_eq!((&*header("x-content-type-options"), &*header("referrer-policy")), ("nosniff", "no-referrer"));
     assert!(header("content-security-policy").starts_with("sandbox"));
+    // The digest that is liked best, with a part of the file, too.
+    for (wanted, digest) in [
+        ("Want-Digest: adler32", "digest: adler32=0aff020e"),
+        ("Want-Digest: md5, unixsum;q=0.2", "digest: md5=eB5eJF1ptWaXm4bijSPyxw=="),
+        (
+            "Want-Repr-Digest: sha-256=10, md5=1",
+            "repr-digest: sha-256=:hNiYd/DUBB77a/kaFvAkjy/Vc+avBcGflr7bn4gveII=:",
+        ),
+    ] {
+        for options in [&["-I"][..], &["-i", "-r", "2-4"]] {
+            let (_, head) = status(&[options, &["-H", wanted]].concat());
+            assert!(head.contains(&format!("\n{digest}\r\n")), "{wanted}: {head}");
+        }
+    }
+    assert!(!status(&["-I", "-H", "Want-Digest: unixsum"]).1.contains("digest:"));
     // Too much of a header, and what is no HTTP at all, cost an answer and no more.
     // Who still speaks when the connection is closed may not hear why.
     assert!(matches!(status(&["-H", &format!("X: {}", "x".repeat(60_000))]).0, 431 | 0));

@@ -1,5 +1,4 @@
-//! What files hash to, for those who compare: BLAKE3, made when it is asked for, and remembered for the version that it
-//! was made of.
+//! What files hash to, for those who compare: made when it is asked for, and remembered for the version that it was made of.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -7,9 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use adler2::Adler32;
 use axum::http::StatusCode;
+use tidegate_fetch::checksum::{Algorithm, Hashers};
 use tidegate_transfer::endpoint::access::Access;
-use tidegate_transfer::hash::Digest;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -22,6 +23,9 @@ use crate::validators::Validators;
 /// What a request has in its query that asks for the hash of a file.
 pub const HASH: &str = "hash=blake3";
 
+/// What that is.
+pub const BLAKE3: HashKind = HashKind::Of(Algorithm::Blake3);
+
 /// Most hashes that are remembered.
 const MAX_KNOWN: usize = 10_000;
 
@@ -31,10 +35,20 @@ const AT_ONCE: usize = 4;
 /// How long one may wait for a hash and have it made.
 const MAX_TIME: Duration = Duration::from_secs(3600);
 
+/// A kind of hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HashKind {
+    /// One that finds accidents only, and that physicists' stores keep.
+    Adler32,
+    /// Another one.
+    Of(Algorithm),
+}
+
 /// The hashes that were asked for.
 #[derive(Debug)]
 pub struct Hashes {
-    known: Mutex<HashMap<String, Digest>>,
+    /// By kind, and by the tag of the version.
+    known: Mutex<HashMap<(HashKind, String), Vec<u8>>>,
     places: Semaphore,
 }
 
@@ -46,22 +60,22 @@ impl Default for Hashes {
 
 impl Hashes {
     /// The hash of this version of a file, if it is known.
-    pub fn known(&self, version: &Validators) -> Option<Digest> {
-        self.known.lock().expect("not poisoned").get(&version.tag).copied()
+    pub fn known(&self, kind: HashKind, version: &Validators) -> Option<Vec<u8>> {
+        self.known.lock().expect("not poisoned").get(&(kind, version.tag.clone())).cloned()
     }
 
     /// The hash of `file`, for who may do what `access` says and has the `share`; whoever waits for it and leaves, or may not
     /// any more, has it not made.
-    pub async fn of(&self, access: &Access, share: &Share, file: File) -> Answer<Digest> {
-        if let Some(digest) = self.known(&file.version) {
+    pub async fn of(&self, kind: HashKind, access: &Access, share: &Share, file: File) -> Answer<Vec<u8>> {
+        if let Some(digest) = self.known(kind, &file.version) {
             return Ok(digest);
         }
         let why = "the hash was not made within an hour: ask for it again, or by `tidegate hash`";
         let late = |_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why);
-        timeout(MAX_TIME, self.make(access.clone(), share, file)).await.map_err(late)?
+        timeout(MAX_TIME, self.make(kind, access.clone(), share, file)).await.map_err(late)?
     }
 
-    async fn make(&self, access: Access, share: &Share, file: File) -> Answer<Digest> {
+    async fn make(&self, kind: HashKind, access: Access, share: &Share, file: File) -> Answer<Vec<u8>> {
         let closed = |_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the endpoint stops");
         let _own = share.hashing.acquire().await.map_err(closed)?;
         let _place = self.places.acquire().await.map_err(closed)?;
@@ -69,15 +83,42 @@ impl Hashes {
         let over = Arc::clone(&left.0);
         let tag = file.version.tag.clone();
         let is_over = move || over.load(Relaxed) || access.check_valid().is_err();
-        let digest = blocking(move || Ok(file.digest(&is_over)?)).await?;
+        let digest = blocking(move || Ok(hash(kind, &file, &is_over)?)).await?;
         let mut known = self.known.lock().expect("not poisoned");
         if known.len() >= MAX_KNOWN
             && let Some(some) = known.keys().next().cloned()
         {
             known.remove(&some);
         }
-        known.insert(tag, digest);
+        known.insert((kind, tag), digest.clone());
         Ok(digest)
+    }
+}
+
+/// What `file` hashes to; an error once it is another version, or `over`.
+fn hash(kind: HashKind, file: &File, over: &dyn Fn() -> bool) -> Result<Vec<u8>> {
+    let each = |take: &mut dyn FnMut(&[u8])| {
+        for piece in file.pieces(0..file.size) {
+            if over() {
+                return Err(Error::new(ErrorKind::Interrupted, "nobody waits for the hash any more"));
+            }
+            take(&piece.map_err(|error| Error::new(ErrorKind::Changed, error.to_string()))?);
+        }
+        Ok(())
+    };
+    match kind {
+        // By several threads.
+        BLAKE3 => Ok(file.digest(over)?.to_vec()),
+        HashKind::Of(algorithm) => {
+            let mut hashers = Hashers::new([algorithm]);
+            each(&mut |piece| hashers.update(piece))?;
+            Ok(hashers.finish().get(algorithm).expect("it was asked for").to_vec())
+        }
+        HashKind::Adler32 => {
+            let mut hasher = Adler32::new();
+            each(&mut |piece| hasher.write_slice(piece))?;
+            Ok(hasher.checksum().to_be_bytes().to_vec())
+        }
     }
 }
 

@@ -32,6 +32,8 @@ mod pages;
 mod conditions;
 mod hashes;
 
+mod digests;
+
 mod archive;
 mod page;
 

@@ -5,17 +5,16 @@ use std::sync::{Arc, OnceLock};
 
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue};
-use data_encoding::BASE64;
+use data_encoding::{BASE64, HEXLOWER};
 use quick_xml::escape::escape;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 use tidegate_control::ByteCount;
 use tidegate_transfer::endpoint::access::url_path;
-use tidegate_transfer::hash::hex;
 use tidegate_transfer::path::split;
 
 use crate::body::{Pieces, text};
-use crate::hashes::{HASH, Hashes};
+use crate::hashes::{BLAKE3, HASH, Hashes};
 use crate::tree::Item;
 use crate::validators::date_time;
 
@@ -124,8 +123,8 @@ impl Page {
 
     /// What the file hashes to, or a link that has it made.
     fn hash(&self, item: &Item) -> String {
-        match self.hashes.known(&item.version) {
-            Some(digest) => hex(&digest),
+        match self.hashes.known(BLAKE3, &item.version) {
+            Some(digest) => HEXLOWER.encode(&digest),
             None => {
                 let href = self.link(&format!("./{}", url_path(&item.name)), HASH);
                 format!("<a href=\"{}\">make</a>", escape(href))
@@ -142,7 +141,7 @@ impl Page {
         let r#type = if item.is_directory() { "directory" } else { "file" };
         let name = String::from_utf8_lossy(&item.name).into_owned();
         let (modified, etag) = (date_time(item.version.modified), &item.version.tag[..]);
-        let blake3 = self.hashes.known(&item.version).map(|digest| hex(&digest));
+        let blake3 = self.hashes.known(BLAKE3, &item.version).map(|digest| HEXLOWER.encode(&digest));
         Entry { name, href: self.href(item), r#type, size: item.size, modified, etag, blake3 }
     }
 

@@ -3,18 +3,19 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, LOCATION};
+use axum::http::header::{ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use data_encoding::HEXLOWER;
 use tidegate_transfer::endpoint::access::{Access, Right, url_path};
-use tidegate_transfer::hash::hex;
 use tidegate_transfer::path::split;
 
 use crate::archive::{self, Format};
 use crate::blocking::blocking;
 use crate::body::{TEXT, streamed};
 use crate::content::{self, attachment};
-use crate::hashes::Hashes;
+use crate::digests::WantedDigest;
+use crate::hashes::{BLAKE3, Hashes};
 use crate::limit::Share;
 use crate::names::value;
 use crate::page::{PAGE, Page, form};
@@ -76,11 +77,30 @@ pub async fn hash(access: Access, asked: Asked, hashes: &Hashes) -> Answer {
     let text = if method == Method::HEAD {
         String::new()
     } else {
-        hex(&hashes.of(&valid, &share, file).await?) + "\n"
+        HEXLOWER.encode(&hashes.of(BLAKE3, &valid, &share, file).await?) + "\n"
     };
     let mut response = text.into_response();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
     Ok(response)
+}
+
+/// Tells in an answer that sends a file the digest that is `wanted` of it.
+pub async fn digest(
+    wanted: WantedDigest,
+    response: &mut Response,
+    (access, share, path): (Access, Arc<Share>, Vec<u8>),
+    hashes: &Hashes,
+) -> Answer<()> {
+    if !response.headers().contains_key(ACCEPT_RANGES) {
+        return Ok(());
+    }
+    let valid = access.clone();
+    if let Found::File(file) = blocking(move || Ok(tree::open(&access, &path)?)).await? {
+        let version = file.version.clone();
+        let sum = hashes.of(wanted.kind, &valid, &share, file).await?;
+        wanted.write(response, &sum, &version);
+    }
+    Ok(())
 }
 
 /// The links of a page are relative to its directory, which ends with a slash.

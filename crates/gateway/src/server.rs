@@ -24,6 +24,7 @@ use crate::blocking::blocking;
 use crate::change::{Removed, make_directory, remove, rename};
 use crate::conditions::{Conditions, Names};
 use crate::credentials::{Asker, Shown, asker, is_s3, refuse_other_sites};
+use crate::digests::WantedDigest;
 use crate::limit::{Limits, MAX_REQUESTS};
 use crate::multipart::Uploads;
 use crate::plain::{self, Reading};
@@ -186,8 +187,17 @@ async fn answer(
         "PROPFIND" if !matches!(asker.by, Shown::Signature(_)) => properties(asked, asker, body).await,
         "GET" | "HEAD" if asks_hash(&asked, &asker) => plain::hash(asker.access, asked, &served.hashes).await,
         "GET" | "HEAD" | "OPTIONS" | "PROPFIND" => {
-            let served = Arc::clone(served);
-            blocking(move || read(&served, &asked, &asker)).await
+            let wanted = WantedDigest::read(&asked.parts.headers);
+            let wanted = wanted.filter(|_| !matches!(asker.by, Shown::Signature(_)));
+            let place = (asker.access.clone(), Arc::clone(&asked.share), asked.path.clone());
+            let to_read = Arc::clone(served);
+            let mut answered = blocking(move || read(&to_read, &asked, &asker)).await;
+            if let (Some(wanted), Ok(response)) = (wanted, &mut answered)
+                && let Err(refusal) = plain::digest(wanted, response, place, &served.hashes).await
+            {
+                answered = Err(refusal);
+            }
+            answered
         }
         _ => change(served, asked, asker, body).await,
     };
