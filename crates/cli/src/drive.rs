@@ -194,7 +194,8 @@ impl Job<'_> {
                 Next::Again { failures, left, tell } => (failures, left, tell),
                 Next::GiveUp(lasted) => {
                     let lasted = duration_in_words(lasted);
-                    break Some(Error::new(error.kind, format!("{error} (given up after {lasted})")));
+                    let why = format!("{error} (given up after {lasted})");
+                    break Some(error.in_words(why));
                 }
             };
             if tell {
@@ -353,6 +354,7 @@ impl Sum {
             },
             bytes,
             unfinished_bytes: unfinished,
+            kept_bytes: if error.is_some() { self.kept } else { 0 },
             resent_bytes: self.again,
             duration_ms: duration.as_millis() as u64,
             goodput_bps: BitRate::over(ByteCount(bytes), duration).0,
@@ -361,6 +363,7 @@ impl Sum {
             failures: self.failures,
             error: error.map(ToString::to_string),
             error_kind: error.map(|error| error.kind),
+            errno: error.and_then(Error::errno),
             log: record.path.as_ref().map(|path| path.display().to_string()),
             unchecked: 0,
             sidecars: Vec::new(),
@@ -371,7 +374,6 @@ impl Sum {
             stages: job.work.stages,
             setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
             dry: job.work.dry,
-            kept: ByteCount(if error.is_some() { self.kept } else { 0 }),
         }
     }
 }

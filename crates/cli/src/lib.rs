@@ -92,4 +92,4 @@ mod program;
 pub use files::{FileAccess, Files};
 pub use monitor::Progress;
 pub use program::{main, main_in_process};
-pub use run::{Outcome, Run, program_is_at};
+pub use run::{Outcome, Refused, Run, program_is_at};

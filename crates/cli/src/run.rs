@@ -25,8 +25,19 @@ pub struct Outcome {
     pub code: u8,
     /// What it would have printed on standard output: lines, each one JSON object where `--json` was asked for.
     pub results: Vec<String>,
-    /// Why nothing was begun, if so: of what kind that is, and in one line.
-    pub refusal: Option<(ErrorKind, String)>,
+    /// Why nothing was begun, if so.
+    pub refusal: Option<Refused>,
+}
+
+/// Why nothing was begun.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Of what kind that is.
+    pub kind: ErrorKind,
+    /// The operating system's number for it, if that said so.
+    pub errno: Option<i32>,
+    /// In one line.
+    pub why: String,
 }
 
 /// A command that runs, or has run.
@@ -111,9 +122,13 @@ fn outcome(channel: &Arc<Channel>, words: Vec<OsString>) -> Outcome {
     match ran {
         Ok(code) => Outcome { code: exit::number(code), results, refusal: None },
         Err(error) => {
-            let kind = error.downcast_ref::<Error>().map_or(ErrorKind::Io, |error| error.kind);
-            let why = redact::text(&exit::in_one_line(&error)).into_owned();
-            Outcome { code: exit::number(exit::code_of(&error)), results, refusal: Some((kind, why)) }
+            let ours = error.downcast_ref::<Error>();
+            let refused = Refused {
+                kind: ours.map_or(ErrorKind::Io, |error| error.kind),
+                errno: ours.and_then(Error::errno),
+                why: redact::text(&exit::in_one_line(&error)).into_owned(),
+            };
+            Outcome { code: exit::number(exit::code_of(&error)), results, refusal: Some(refused) }
         }
     }
 }
@@ -137,7 +152,7 @@ mod tests {
             (&["copy", "no-such-name:/x", "y"], "no endpoint is called 'no-such-name'"),
         ] {
             let outcome = ended(words);
-            let (kind, why) = outcome.refusal.expect("refused");
+            let Refused { kind, why, .. } = outcome.refusal.expect("refused");
             assert_eq!((outcome.code, kind), (exit::USAGE, ErrorKind::Usage), "{words:?}");
             assert!(why.contains(wanted), "{why}");
         }

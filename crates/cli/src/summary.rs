@@ -31,9 +31,6 @@ pub struct Summary {
     /// Whether both sides were only compared.
     #[serde(skip)]
     pub dry: bool,
-    /// About how much of unfinished files the next run continues with.
-    #[serde(skip)]
-    pub kept: ByteCount,
 }
 
 impl Deref for Summary {
@@ -56,6 +53,7 @@ pub fn failed_file(failure: &Failure) -> FailedFile {
         path: show(&failure.path).into_owned(),
         kind: failure.error.kind,
         message: failure.error.message.clone(),
+        errno: failure.error.errno(),
     }
 }
 
@@ -78,15 +76,24 @@ impl Summary {
 
     /// The summary of a run that ended before anything was begun.
     pub fn of_nothing(optimizer: &str, error: &anyhow::Error) -> Self {
-        let kind = error.downcast_ref::<Error>().map(|error| error.kind);
+        let ours = error.downcast_ref::<Error>();
+        let kind = ours.map(|error| error.kind);
         let printed = tidegate_contract::summary::Summary {
             status: kind.map_or(Status::Failed, |kind| Status::of(Some(kind), 0)),
             optimizer: optimizer.to_owned(),
             error: Some(redact::text(&exit::in_one_line(error)).into_owned()),
             error_kind: kind,
+            errno: ours.and_then(Error::errno),
             ..Default::default()
         };
-        Self { printed, stages: &Stage::ALL, setpoint: None, dry: false, kept: ByteCount(0) }
+        Self { printed, stages: &Stage::ALL, setpoint: None, dry: false }
+    }
+
+    /// Notes what ended it early.
+    pub fn ended_by(&mut self, error: &Error) {
+        self.error = Some(error.to_string());
+        self.error_kind = Some(error.kind);
+        self.errno = error.errno();
     }
 
     /// Prints it for people: the result on standard output, failures on standard error.
@@ -159,14 +166,14 @@ impl Summary {
             };
             let (bytes, rate) = (ByteCount(self.bytes), BitRate(self.goodput_bps));
             let mut text = match ok {
-                0 if self.kept.0 > 0 => format!("{before}nothing complete after {seconds:.1} s"),
+                0 if self.kept_bytes > 0 => format!("{before}nothing complete after {seconds:.1} s"),
                 0 => format!("{before}nothing new after {seconds:.1} s"),
                 _ => format!("{before}{}, {bytes}, {checked} in {seconds:.1} s: {rate}", count(ok)),
             };
-            if self.kept.0 > 0 {
+            if self.kept_bytes > 0 {
                 text.push_str(&format!(
                     ", about {} of unfinished files kept: the same command continues with them",
-                    self.kept
+                    ByteCount(self.kept_bytes)
                 ));
             }
             if failed > 0 {
@@ -264,8 +271,8 @@ mod tests {
         let nothing_new = Printed { files, status: Status::Incomplete, verified: false, ..complete() };
         let wanted = "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already";
         assert_eq!(summary(nothing_new.clone()).text(), wanted);
-        let kept = Printed { status: Status::Interrupted, ..nothing_new };
-        let kept = Summary { kept: ByteCount::mib(60), ..summary(kept) };
+        let kept = Printed { status: Status::Interrupted, kept_bytes: 60 << 20, ..nothing_new };
+        let kept = summary(kept);
         assert_eq!(
             kept.text(),
             "interrupted: nothing complete after 0.0 s, about 60 MiB of unfinished files kept: the same command continues with them, 1 of 3 failed, 2 there already"

@@ -224,6 +224,8 @@ fn the_program_describes_itself() {
     let copy = named(&said["commands"], "copy");
     let optimizer = named(&copy["options"], "--optimizer");
     assert_eq!((&optimizer["value"], &optimizer["default"]), (&"NAME".into(), &json!(["auto"])));
+    let about = |option: &Value| option["help"].as_str().is_some_and(|help| help.len() > 10);
+    assert!(copy["options"].as_array().expect("a list").iter().all(about), "{copy}");
     assert_eq!(named(&copy["options"], "--data-plane")["values"], json!(["tls", "clear"]));
     let switch = named(&copy["options"], "--json");
     assert_eq!(

@@ -38,6 +38,9 @@ pub struct Summary {
     /// Bytes that it moved of files that are not complete, about, with which the next run goes on.
     #[serde(skip_serializing_if = "is_zero")]
     pub unfinished_bytes: u64,
+    /// Bytes that are kept of files that are not complete, about, whichever run moved them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub kept_bytes: u64,
     /// Bytes that had to be sent again.
     pub resent_bytes: u64,
     /// From the start of the command's work to its end.
@@ -56,6 +59,9 @@ pub struct Summary {
     /// What kind of error that was.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_kind")]
     pub error_kind: Option<ErrorKind>,
+    /// The operating system's number for it, if it was the system of this host that said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i32>,
     /// The run's epochs, one JSON line each.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
@@ -117,6 +123,9 @@ pub struct FailedFile {
     pub kind: ErrorKind,
     /// Why.
     pub message: String,
+    /// The operating system's number for it, if it was the system of this host that said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub errno: Option<i32>,
 }
 
 impl Status {
@@ -164,6 +173,7 @@ impl Default for Summary {
             files: Files::default(),
             bytes: 0,
             unfinished_bytes: 0,
+            kept_bytes: 0,
             resent_bytes: 0,
             duration_ms: 0,
             goodput_bps: 0,
@@ -172,6 +182,7 @@ impl Default for Summary {
             failures: Vec::new(),
             error: None,
             error_kind: None,
+            errno: None,
             log: None,
             unchecked: 0,
             sidecars: Vec::new(),
@@ -208,7 +219,7 @@ fn some_kind<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ErrorKind>, D:
 mod tests {
     use super::*;
 
-    const FULL: &str = r#"{"status":"incomplete","verified":false,"files":{"total":5,"ok":2,"failed":1,"skipped":2,"refreshed":1},"bytes":3145728,"unfinished_bytes":512,"resent_bytes":4096,"duration_ms":1500,"goodput_bps":16777216,"optimizer":"auto","concurrency_mean":{"read":1.5,"network":2.0,"write":3.25},"failures":[{"path":"a\\x1b","kind":"unsafe_name","message":"a\\x1b: no"}],"error":"the end is gone","error_kind":"connection","log":"/state/runs/7.jsonl","unchecked":1,"sidecars":["runs.tsv","failed.txt"],"converted":["SRR1_1.fastq"]}"#;
+    const FULL: &str = r#"{"status":"incomplete","verified":false,"files":{"total":5,"ok":2,"failed":1,"skipped":2,"refreshed":1},"bytes":3145728,"unfinished_bytes":512,"kept_bytes":1024,"resent_bytes":4096,"duration_ms":1500,"goodput_bps":16777216,"optimizer":"auto","concurrency_mean":{"read":1.5,"network":2.0,"write":3.25},"failures":[{"path":"a\\x1b","kind":"unsafe_name","message":"a\\x1b: no","errno":18}],"error":"the end is gone","error_kind":"connection","errno":104,"log":"/state/runs/7.jsonl","unchecked":1,"sidecars":["runs.tsv","failed.txt"],"converted":["SRR1_1.fastq"]}"#;
     const EMPTY: &str = r#"{"status":"failed","verified":false,"files":{"total":0,"ok":0,"failed":0,"skipped":0},"bytes":0,"resent_bytes":0,"duration_ms":0,"goodput_bps":0,"optimizer":"","concurrency_mean":{"read":0.0,"network":0.0,"write":0.0},"failures":[]}"#;
 
     #[test]
@@ -236,7 +247,7 @@ mod tests {
     #[test]
     fn a_status_and_a_code_follow_from_the_error_and_the_failures() {
         let failed = |kind, failed| {
-            let failure = FailedFile { path: "x".to_owned(), kind, message: "no".to_owned() };
+            let failure = FailedFile { path: "x".to_owned(), kind, message: "no".to_owned(), errno: None };
             let files = Files { failed, ..Files::default() };
             Summary { files, failures: vec![failure], ..Summary::default() }
         };

@@ -11,6 +11,11 @@ pub fn error(mut error: Error) -> Error {
     error
 }
 
+/// An I/O error once more: what the system said, without what others have put into it.
+pub fn io_again(error: &std::io::Error) -> std::io::Error {
+    error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error)
+}
+
 /// An I/O error without the system's number.
 pub fn io_words(error: &std::io::Error) -> String {
     let text = error.to_string();

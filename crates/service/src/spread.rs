@@ -125,7 +125,7 @@ async fn ended(
     let failures = fleet.failures(id, FAILURES).await.unwrap_or_default();
     let failures: Vec<FailedFile> = failures
         .into_iter()
-        .map(|(path, kind, message)| FailedFile { path, kind: kind_of(&kind), message })
+        .map(|(path, kind, message)| FailedFile { path, kind: kind_of(&kind), message, errno: None })
         .collect();
     let failed = standing.failed_files;
     let cancelled = standing.state == "cancelled";

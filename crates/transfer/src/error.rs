@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use rustix::io::Errno;
 use serde::{Deserialize, Deserializer, Serialize};
 pub use tidegate_contract::error_kind::ErrorKind;
 
@@ -86,9 +87,30 @@ impl Error {
         Self::new(ErrorKind::Protocol, message)
     }
 
+    /// The operating system's number for what it came from, if that happened here.
+    ///
+    /// ```
+    /// use tidegate_transfer::error::{Error, ErrorKind};
+    ///
+    /// let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+    /// let error = Error::connection("cannot reach", "h", refused);
+    /// assert_eq!((error.errno(), error.in_words("h is not there").errno()), (Some(111), Some(111)));
+    /// assert_eq!(Error::new(ErrorKind::Denied, "no").errno(), None);
+    /// ```
+    pub fn errno(&self) -> Option<i32> {
+        let cause = &self.cause.as_ref()?.0;
+        cause.raw_os_error().or_else(|| Some(errno_of(cause.kind())?.raw_os_error()))
+    }
+
     /// Whether the same request may succeed later without anybody's help.
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::Connection)
+    }
+
+    /// The same error in other words.
+    #[must_use]
+    pub fn in_words(self, message: impl Into<String>) -> Self {
+        Self { cause: self.cause, ..Self::new(self.kind, message) }
     }
 
     /// The same error seen from further out: `context: message`. What it begins with is not said again.
@@ -103,7 +125,6 @@ impl Error {
 }
 
 fn kind_of(error: &io::Error) -> ErrorKind {
-    use rustix::io::Errno;
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSPC | Errno::DQUOT) => return ErrorKind::NoSpace,
         // What openat2 answers when a path would leave its root.
@@ -117,6 +138,21 @@ fn kind_of(error: &io::Error) -> ErrorKind {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
         _ => ErrorKind::Io,
     }
+}
+
+/// What the operating system would have called what the standard library or TLS has found out.
+fn errno_of(kind: io::ErrorKind) -> Option<Errno> {
+    Some(match kind {
+        io::ErrorKind::NotFound => Errno::NOENT,
+        io::ErrorKind::PermissionDenied => Errno::ACCESS,
+        io::ErrorKind::StorageFull => Errno::NOSPC,
+        io::ErrorKind::ConnectionRefused => Errno::CONNREFUSED,
+        io::ErrorKind::ConnectionAborted => Errno::CONNABORTED,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => Errno::CONNRESET,
+        io::ErrorKind::BrokenPipe => Errno::PIPE,
+        io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => Errno::TIMEDOUT,
+        _ => return None,
+    })
 }
 
 /// The operating system's words without its number.

@@ -97,8 +97,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let mut ended = job.run()?;
     if ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Interrupted) {
         let error = Error::new(ErrorKind::Interrupted, "interrupted; what the demo made is removed");
-        ended.summary.error = Some(error.message.clone());
-        ended.summary.error_kind = Some(error.kind);
+        ended.summary.ended_by(&error);
         ended.error = Some(error);
     }
     let code = report(&ended, args.output.json, &Caller::Terminal)?;

@@ -38,6 +38,8 @@ struct Described {
 struct Parameter {
     /// As it is written: `--json`, `-v`, or the name of an argument.
     name: String,
+    /// What it is for, in a sentence.
+    help: String,
     /// What its value is called; none if it takes no value.
     value: Option<String>,
     /// The values there are; empty where others are understood.
@@ -81,6 +83,7 @@ impl Parameter {
         let short = || arg.get_short().map(|short| format!("-{short}"));
         Self {
             name: long.or_else(short).unwrap_or_else(|| arg.get_id().to_string()),
+            help: arg.get_help().map(ToString::to_string).unwrap_or_default(),
             value: arg
                 .get_value_names()
                 .filter(|_| takes_value)

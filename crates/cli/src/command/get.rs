@@ -227,8 +227,7 @@ fn convert(converter: &Converter, ended: &mut Ended, results: &Mutex<Results>, c
             Ok(made) => ended.summary.converted.extend(made),
             Err(error) if error.kind == ErrorKind::Interrupted => {
                 ended.summary.status = Status::Interrupted;
-                ended.summary.error = Some(error.to_string());
-                ended.summary.error_kind = Some(error.kind);
+                ended.summary.ended_by(&error);
                 ended.error = Some(error);
                 return;
             }
@@ -308,11 +307,11 @@ fn finish(
     ended.summary.unchecked = results.unchecked;
     ended.summary.verified &= results.unchecked == 0;
     if ended.error.is_none() && ended.summary.files.total == 0 {
-        ended.error = Some(Error::new(ErrorKind::NotFound, "nothing was named: the list is empty"));
+        let error = Error::new(ErrorKind::NotFound, "nothing was named: the list is empty");
         ended.summary.status = Status::Failed;
         ended.summary.verified = false;
-        ended.summary.error = ended.error.as_ref().map(ToString::to_string);
-        ended.summary.error_kind = ended.error.as_ref().map(|error| error.kind);
+        ended.summary.ended_by(&error);
+        ended.error = Some(error);
     }
     let whole = ended.error.is_none();
     let written = results.sidecars.take().map(|sidecars| sidecars.write(whole)).transpose();

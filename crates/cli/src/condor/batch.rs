@@ -320,6 +320,7 @@ mod tests {
                 path: (*path).to_owned(),
                 kind: ErrorKind::Denied,
                 message: "no".to_owned(),
+                errno: None,
             };
             let mut summary = Summary { failures: paths.iter().map(failure).collect(), ..Summary::default() };
             summary.files.failed = failed;

@@ -13,7 +13,7 @@ use super::batch::Batch;
 use super::replies::Reply;
 use super::request::Request;
 use super::trouble::Trouble;
-use crate::run::Run;
+use crate::run::{Refused, Run};
 
 /// How often it is looked whether somebody wants it to end.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -91,7 +91,7 @@ impl Carrier {
         // It may never have been there.
         let _ = std::fs::remove_file(&self.list);
         let outcome = run.outcome().ok_or_else(|| Trouble::new(ErrorKind::Io, "the command did not end"))?;
-        if let Some((kind, why)) = outcome.refusal {
+        if let Some(Refused { kind, why, .. }) = outcome.refusal {
             return Err(Trouble::new(kind, &why));
         }
         let summary = outcome.results.last().and_then(|line| serde_json::from_str::<Summary>(line).ok());

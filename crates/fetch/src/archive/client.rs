@@ -24,7 +24,7 @@ pub use self::probe::Probe;
 use super::pace::{Pace, sleep};
 use crate::remote::http::agents::{AgentPool, HttpContext, Reach};
 use crate::remote::http::redirected;
-use crate::remote::http::trouble::tls_error;
+use crate::remote::http::trouble::{system_error, tls_error};
 use crate::remote::login::Logins;
 use crate::remote::settings::{Proxies, ServerSettings};
 use crate::remote::tls::{Tls, words};
@@ -373,7 +373,8 @@ impl ArchiveClient {
             if !failure.again || tried >= retries {
                 service.down.store(failure.again, Relaxed);
                 let times = if tried > 0 { format!(" (tried {} times)", tried + 1) } else { String::new() };
-                return Err(Error::new(failure.error.kind, format!("{}{times}", failure.error.message)));
+                let why = format!("{}{times}", failure.error.message);
+                return Err(failure.error.in_words(why));
             }
             tracing::debug!(service = service.name, "trying again: {}", failure.error);
             let jitter = self.rng.lock().unwrap_or_else(PoisonError::into_inner).unit();
@@ -451,7 +452,12 @@ impl ArchiveClient {
         let host = url.host_str().unwrap_or_default();
         let why = tls.map_or_else(|| self.words(&error.to_string()), |error| words::of(host, error));
         let message = format!("cannot ask {} at {}: {why}", service.name, place(url));
-        Failure { error: Error::new(kind, message), again, after: None }
+        let told = Error::new(kind, message);
+        let error = match system_error(error) {
+            Some(cause) => told.because(cause),
+            None => told,
+        };
+        Failure { error, again, after: None }
     }
 
     /// A server's words, short and in one line, without our key.

@@ -283,9 +283,8 @@ impl State {
         self.mirrors[mirror].failures += 1;
         self.tries += 1;
         if self.tries > retries {
-            let kind = error.kind;
-            let tries = self.tries;
-            return Next::Fail(Error::new(kind, format!("{} (given up after {tries} tries)", error.message)));
+            let why = format!("{} (given up after {} tries)", error.message, self.tries);
+            return Next::Fail(error.clone().in_words(why));
         }
         let others = self.mirrors.iter().enumerate().any(|(i, other)| i != mirror && other.gone.is_none());
         if others && !mixes && self.body.is_some() && self.tries >= PATIENCE {
@@ -309,7 +308,7 @@ impl State {
             outage::Next::GiveUp(time) if time.is_zero() => self.leave(body, mirror, error, mixes),
             outage::Next::GiveUp(time) => {
                 let why = format!("{} (given up after {})", error.message, duration_in_words(time));
-                self.leave(body, mirror, Error::new(error.kind, why), mixes)
+                self.leave(body, mirror, error.in_words(why), mixes)
             }
             outage::Next::Again { failures: 1, .. } => {
                 self.try_again(body, mirror, &error, retries, mixes, |_| Instant::now())

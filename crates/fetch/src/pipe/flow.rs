@@ -423,7 +423,7 @@ impl PipeState {
             flow.tries += 1;
             if flow.tries > retries {
                 let why = format!("{} (given up after {} tries)", error.message, flow.tries);
-                flow.failed.get_or_insert(Error::new(error.kind, why));
+                flow.failed.get_or_insert(error.clone().in_words(why));
             }
             flow.turn(mixes);
             flow.not_before = (flow.tries > 1).then(|| Instant::now() + wait(flow.tries - 1));
@@ -448,7 +448,7 @@ impl PipeState {
         match next {
             outage::Next::GiveUp(time) => {
                 let why = format!("{} (given up after {})", error.message, duration_in_words(time));
-                self.leave(claim, Error::new(error.kind, why));
+                self.leave(claim, error.clone().in_words(why));
             }
             outage::Next::Again { .. } => {
                 let mixes = self.mixes(&claim.record);

@@ -185,6 +185,9 @@ fn refusal(url: &Url, trouble: &Trouble) -> Refusal {
     if trouble.is_about_login() {
         refusal.error.kind = ErrorKind::Authentication;
     }
+    if let Some(cause) = trouble.system_error() {
+        refusal.error = refusal.error.because(cause);
+    }
     refusal
 }
 

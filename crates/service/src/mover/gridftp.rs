@@ -149,6 +149,7 @@ impl Attempt<'_> {
             path: name.clone(),
             kind: ErrorKind::Corrupt,
             message: format!("{name}: it is missing at the destination, or {how}"),
+            errno: None,
         };
         // The directories of an address with a password were not looked into.
         let verified = verified && !self.pairs.iter().any(|(source, _)| has_password(source));
@@ -301,6 +302,7 @@ impl Attempt<'_> {
                     path: directory.clone(),
                     kind: ErrorKind::Io,
                     message: format!("{directory}: cannot be listed: {}", error(&exit.messages)),
+                    errno: None,
                 });
                 return;
             };
@@ -316,6 +318,7 @@ impl Attempt<'_> {
                         path: format!("{directory}{name}/"),
                         kind: LEFT_OUT,
                         message,
+                        errno: None,
                     });
                 }
             }
@@ -327,7 +330,12 @@ impl Attempt<'_> {
         self.look(empty, |directory, exit| {
             if exit.code() != Ok(0) {
                 let message = format!("{directory}: the empty directory is not at the destination");
-                failures.push(FailedFile { path: directory, kind: ErrorKind::NotFound, message });
+                failures.push(FailedFile {
+                    path: directory,
+                    kind: ErrorKind::NotFound,
+                    message,
+                    errno: None,
+                });
             }
         })
         .await?;

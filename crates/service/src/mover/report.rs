@@ -75,6 +75,7 @@ pub fn shown(failures: Vec<FailedFile>, request: &Request) -> Vec<FailedFile> {
         path: cut(&failure.path, request),
         kind: failure.kind,
         message: cut(&failure.message, request),
+        errno: failure.errno,
     };
     failures.into_iter().take(MAX_FAILURES).map(shown).collect()
 }

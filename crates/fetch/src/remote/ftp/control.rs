@@ -19,6 +19,7 @@ use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::text;
 use url::Url;
 
+use crate::foreign::io_again;
 use crate::remote::login::Login;
 use crate::remote::settings::ServerSettings;
 use crate::remote::tls::{Tls, words};
@@ -148,6 +149,14 @@ impl Trouble {
 
     pub fn is_about_login(&self) -> bool {
         matches!(self.reply(), Some((430 | 530 | 532, _))) && self.why() == Why::Denied
+    }
+
+    /// What the operating system said, if that is what it failed over.
+    pub fn system_error(&self) -> Option<io::Error> {
+        match self {
+            Self::Server(FtpError::ConnectionError(error)) => Some(io_again(error)),
+            _ => None,
+        }
     }
 
     /// For people, without the URL.

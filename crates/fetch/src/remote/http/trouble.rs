@@ -8,6 +8,7 @@ use ureq::http::Response;
 use url::Url;
 
 use super::answer;
+use crate::foreign::io_again;
 use crate::remote::tls::words;
 use crate::remote::{Refusal, Why, shown, signed};
 
@@ -64,6 +65,23 @@ pub fn is_lost(error: &ureq::Error) -> bool {
 
 /// A request that got no answer.
 pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
+    let mut refusal = told(url, error);
+    if let Some(cause) = system_error(error) {
+        refusal.error = refusal.error.because(cause);
+    }
+    refusal
+}
+
+/// What the operating system said, if that is what a request failed over.
+pub fn system_error(error: &ureq::Error) -> Option<io::Error> {
+    match error {
+        ureq::Error::Io(error) => Some(io_again(error)),
+        ureq::Error::Timeout(_) => Some(io::ErrorKind::TimedOut.into()),
+        _ => None,
+    }
+}
+
+fn told(url: &Url, error: &ureq::Error) -> Refusal {
     let name = url.host_str().unwrap_or_default();
     let host = &url.port().map_or_else(|| name.to_owned(), |port| format!("{name}:{port}"));
     let refuse = |why, what: String| Refusal::new(why, format!("{}: {what}", shown(url)));

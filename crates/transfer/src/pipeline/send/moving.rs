@@ -31,7 +31,8 @@ impl SenderState {
 
     fn say_that_it_stays(&self, file: &SendFile, error: &Error) {
         let path = &file.listed.entry.path;
-        let error = Error::new(error.kind, format!("{path} is there and stays at the source: {error}"));
+        let why = format!("{path} is there and stays at the source: {error}");
+        let error = error.clone().in_words(why);
         self.outbox.send(&Message::Problem(path.as_bytes().to_vec(), error.clone()));
         self.ledger.failed(path.as_bytes(), error, true);
     }
