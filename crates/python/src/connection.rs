@@ -34,13 +34,13 @@ impl PyConnection {
     /// Reaches the place that `words` name, with options of `tidegate ls`.
     #[new]
     fn new(py: Python<'_>, words: Vec<OsString>, sessions: u16) -> PyResult<Self> {
-        let files = awaited(py, move |interrupt| Files::connect(words, sessions, interrupt))?;
+        let files = awaited(py, &[], move |interrupt| Files::connect(words, sessions, interrupt))?;
         Ok(Self { files })
     }
 
     fn stat<'py>(&self, py: Python<'py>, path: OsString) -> PyResult<Status<'py>> {
         let path = path.into_vec();
-        let status = awaited(py, |interrupt| self.files.stat(&path, interrupt))?;
+        let status = awaited(py, &path, |interrupt| self.files.stat(&path, interrupt))?;
         Ok(told(py, status))
     }
 
@@ -52,7 +52,7 @@ impl PyConnection {
         recursive: bool,
     ) -> PyResult<(Status<'py>, Vec<(OsString, Status<'py>)>, Vec<String>)> {
         let path = path.into_vec();
-        let listing = awaited(py, |interrupt| self.files.list(&path, recursive, interrupt))?;
+        let listing = awaited(py, &path, |interrupt| self.files.list(&path, recursive, interrupt))?;
         let entries = listing.entries.into_iter();
         let entries = entries.map(|entry| (OsString::from_vec(entry.path.into()), told(py, entry.status)));
         let problems = listing.problems.into_iter().map(|(_, error)| error.message).collect();
@@ -71,8 +71,9 @@ impl PyConnection {
             Ok(WantedRange { path: path.into_vec(), version, range: start..end.max(start) })
         });
         let wanted = wanted.collect::<PyResult<Vec<_>>>()?;
-        let read = awaited(py, |interrupt| self.files.read(wanted, interrupt))?;
-        let content = read.into_iter().map(|pieces| match pieces {
+        let paths: Vec<_> = wanted.iter().map(|one| one.path.clone()).collect();
+        let read = awaited(py, &[], |interrupt| self.files.read(wanted, interrupt))?;
+        let content = read.into_iter().zip(paths).map(|(pieces, path)| match pieces {
             Ok(pieces) => {
                 let bytes = PyBytes::new_with(py, pieces.iter().map(Vec::len).sum(), |mut buffer| {
                     for piece in pieces {
@@ -84,14 +85,14 @@ impl PyConnection {
                 })?;
                 Ok(bytes.into_any())
             }
-            Err(error) => exception(py, &error),
+            Err(error) => exception(py, &error, &path),
         });
         content.collect()
     }
 
     fn hash(&self, py: Python<'_>, path: OsString) -> PyResult<String> {
         let path = path.into_vec();
-        let digest = awaited(py, |interrupt| self.files.hash(&path, interrupt))?;
+        let digest = awaited(py, &path, |interrupt| self.files.hash(&path, interrupt))?;
         Ok(digest.iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
@@ -102,7 +103,7 @@ impl PyConnection {
             return Err(refuse(format!("at most {MAX_CONTENT} bytes are written at once")));
         }
         let (path, content) = (path.into_vec(), content.to_vec());
-        awaited(py, |interrupt| match new {
+        awaited(py, &path, |interrupt| match new {
             true => self.files.create(&path, content, interrupt),
             false => self.files.write(&path, content, interrupt),
         })
@@ -110,24 +111,33 @@ impl PyConnection {
 
     fn rename(&self, py: Python<'_>, from: OsString, to: OsString) -> PyResult<()> {
         let (from, to) = (from.into_vec(), to.into_vec());
-        awaited(py, |interrupt| self.files.rename(&from, &to, interrupt))
+        awaited(py, &from, |interrupt| self.files.rename(&from, &to, interrupt))
     }
 
     /// Removes files and links, then directories, which must be empty by then.
     fn remove(&self, py: Python<'_>, files: Vec<OsString>, directories: Vec<OsString>) -> PyResult<()> {
         let bytes = |paths: Vec<OsString>| paths.into_iter().map(OsString::into_vec).collect::<Vec<_>>();
         let (files, directories) = (bytes(files), bytes(directories));
-        awaited(py, |interrupt| self.files.remove(&files, &directories, interrupt))
+        // Where there are several nobody says which.
+        let about = match (&files[..], &directories[..]) {
+            ([one], []) | ([], [one]) => one,
+            _ => &[][..],
+        };
+        awaited(py, about, |interrupt| self.files.remove(&files, &directories, interrupt))
     }
 
     fn make_directory(&self, py: Python<'_>, path: OsString, parents: bool) -> PyResult<()> {
         let path = path.into_vec();
-        awaited(py, |interrupt| self.files.make_directory(&path, parents, interrupt))
+        awaited(py, &path, |interrupt| self.files.make_directory(&path, parents, interrupt))
     }
 }
 
-/// Waits for what `ask` answers; a signal whose handler raises ends it.
-fn awaited<T: Send>(py: Python<'_>, ask: impl FnOnce(&Interrupt) -> Result<T> + Send) -> PyResult<T> {
+/// Waits for what `ask` answers about `path`, if it is about one; a signal whose handler raises ends it.
+fn awaited<T: Send>(
+    py: Python<'_>,
+    path: &[u8],
+    ask: impl FnOnce(&Interrupt) -> Result<T> + Send,
+) -> PyResult<T> {
     let interrupt = Interrupt::default();
     let answer = py.detach(|| {
         thread::scope(|scope| {
@@ -150,17 +160,19 @@ fn awaited<T: Send>(py: Python<'_>, ask: impl FnOnce(&Interrupt) -> Result<T> + 
             }
         })
     })?;
-    answer.map_err(|error| match exception(py, &error) {
+    answer.map_err(|error| match exception(py, &error, path) {
         Ok(raised) => PyErr::from_value(raised),
         Err(failed) => failed,
     })
 }
 
-/// The exception of the package that `error` is.
-fn exception<'py>(py: Python<'py>, error: &Error) -> PyResult<Bound<'py, PyAny>> {
+/// The exception of the package that `error` is; `path` is what was asked about, if that is known.
+fn exception<'py>(py: Python<'py>, error: &Error, path: &[u8]) -> PyResult<Bound<'py, PyAny>> {
     let kind = serde_json::to_value(error.kind).map_err(|error| refuse(error.to_string()))?;
     let of_exit = py.import("tidegate.errors")?.getattr("of_exit")?;
-    of_exit.call1((Exit::of(error.kind).code(), &error.message, kind.as_str().unwrap_or_default()))
+    let kind = kind.as_str().unwrap_or_default();
+    let path = (!path.is_empty()).then(|| OsStr::from_bytes(path));
+    of_exit.call1((Exit::of(error.kind).code(), &error.message, kind, error.errno(), path))
 }
 
 fn told(py: Python<'_>, status: FileStatus) -> Status<'_> {

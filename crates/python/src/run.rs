@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tidegate::{Outcome, Progress, Run};
+use tidegate::{Outcome, Progress, Refused, Run};
 
 use crate::convert::{per_stage, refuse};
 
@@ -70,12 +70,13 @@ impl PyRun {
         Ok(Some(fields.into_pyobject(py)?.into_any()))
     }
 
-    /// How it ended, once it has: the exit code, lines of JSON, and why nothing was begun, if so: its kind, and why.
-    fn outcome(&self) -> PyResult<Option<(u8, Vec<String>, Option<(String, String)>)>> {
+    /// How it ended, once it has: the exit code, lines of JSON, and why nothing was begun, if so: its kind, why, and the
+    /// system's number for that.
+    fn outcome(&self) -> PyResult<Option<(u8, Vec<String>, Option<(String, String, Option<i32>)>)>> {
         let Some(Outcome { code, results, refusal }) = self.run.outcome() else { return Ok(None) };
-        let named = |(kind, why)| {
+        let named = |Refused { kind, why, errno }| {
             let kind = serde_json::to_value(kind).map_err(|error| refuse(error.to_string()))?;
-            Ok::<_, PyErr>((kind.as_str().unwrap_or_default().to_owned(), why))
+            Ok::<_, PyErr>((kind.as_str().unwrap_or_default().to_owned(), why, errno))
         };
         Ok(Some((code, results, refusal.map(named).transpose()?)))
     }

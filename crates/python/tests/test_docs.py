@@ -29,7 +29,7 @@ class OptionsTest(unittest.TestCase):
 class GuideTest(unittest.TestCase):
     def test_its_code_runs(self):
         blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "python.md").read_text(), flags=re.DOTALL)
-        self.assertEqual(len(blocks), 8)
+        self.assertEqual(len(blocks), 10)
         with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
             os.environ["TIDEGATE_STATE"] = f"{home}/state"
             self.addCleanup(os.environ.pop, "TIDEGATE_STATE")
@@ -40,9 +40,10 @@ class GuideTest(unittest.TestCase):
                     exec(compile(block, "docs/python.md", "exec"), {})
             self.assertIn("1 files, 4 bytes", told.getvalue())
             self.assertIn("results/table.csv file 4", told.getvalue())
-            self.assertIn("not_found 3", told.getvalue())
-            for place in ("there", "with-tqdm", "with-rich", "stopped", "one", "two"):
+            self.assertIn("not_found 3 2 no-such-file", told.getvalue())
+            for place in ("there", "with-tqdm", "with-rich", "stopped", "patiently", "one", "two"):
                 self.assertEqual(Path(place, "results", "table.csv").read_text(), "1,2\n", place)
+            self.assertEqual(Path("pulled", "table.csv").read_text(), "1,2\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Listing, and the file system of fsspec: what its own tests ask, and what they do not."""
 
 import asyncio
+import errno
 import hashlib
 import os
 import pickle
@@ -18,6 +19,9 @@ from test_transfers import TransferTest
 
 
 class ServedTest(TransferTest):
+    # Each file and directory is made durable, for which a disk takes most of the time.
+    beneath = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+
     def setUp(self):
         super().setUp()
         self.address = self.serve("--allow-delete")
@@ -191,6 +195,24 @@ class FileSystemTest(ServedTest):
                 call()
             self.assertNotIn("\n", str(raised.exception))
 
+    def test_a_directory_is_no_file(self):
+        (self.root / "dir").mkdir()
+        large = bytes(tidegate.fs.MAX_CONTENT + 1)
+        for call in (
+            lambda: self.fs.open("dir"), lambda: self.fs.open("dir", "wb"), lambda: self.fs.open("dir", "r").read(),
+            lambda: self.fs.cat_file("dir"), lambda: self.fs.cat_file("dir", 0, 5), lambda: self.fs.cat(["dir"]), lambda: self.fs.blake3("dir"),
+            lambda: self.fs.pipe_file("dir", b""), lambda: self.fs.pipe_file("dir", large), lambda: self.fs.rm_file("dir"),
+            lambda: self.fs.rm("dir"), lambda: self.fs.mv("dir", "other"), lambda: self.fs.put_file(self.data, "dir"),
+        ):
+            with self.assertRaises(IsADirectoryError) as raised:
+                call()
+            self.assertEqual((raised.exception.errno, raised.exception.filename), (errno.EISDIR, "dir"))
+            self.assertIsInstance(raised.exception, tidegate.UsageError)
+        self.assertEqual((self.fs.ls("", detail=False), self.fs.find("")), (["dir"], []))
+        with self.assertRaises(FileNotFoundError) as raised:
+            self.fs.open("dir/none")
+        self.assertEqual((raised.exception.errno, raised.exception.filename), (errno.ENOENT, "dir/none"))
+
     def test_what_is_of_another_type_is_refused_before_anything_is_written(self):
         import fsspec
 
@@ -220,10 +242,13 @@ class FileSystemTest(ServedTest):
         os.waitpid(child, 0)
         self.assertEqual(os.read(reader, 100), b"content")
 
+
+@needs("fsspec", "pytest")
+class SuiteTest(ServedTest):
     def test_its_own_suite_passes(self):
         suite = Path(__file__).parent / "fsspec_suite.py"
         ran = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", suite],
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={self.home / 'pytest'}", suite],
             env=os.environ | {"TIDEGATE_SERVED": self.address}, capture_output=True, text=True,
         )
         self.assertEqual(ran.returncode, 0, ran.stdout[-3000:])

@@ -4,9 +4,13 @@ import array
 import asyncio
 import collections
 import contextlib
+import copy
 import enum
+import errno
+import inspect
 import io
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -14,7 +18,9 @@ import tempfile
 import threading
 import time
 import unittest
+import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
+from fractions import Fraction
 from pathlib import Path
 from typing import get_type_hints
 
@@ -25,8 +31,11 @@ SLOW = {"limit_link": "1Mbit/s", "max_workers": 2}
 
 
 class TransferTest(unittest.TestCase):
+    # Where its directory is made; None for where others are.
+    beneath = None
+
     def setUp(self):
-        directory = tempfile.TemporaryDirectory()
+        directory = tempfile.TemporaryDirectory(dir=self.beneath)
         self.addCleanup(directory.cleanup)
         self.home = Path(directory.name)
         before = os.environ.get("TIDEGATE_STATE")
@@ -190,9 +199,11 @@ class TypesTest(TransferTest):
             "files_from": [True, None, ["a"], b"a", 0, {"a"}],
             "delete_excluded": [1, 0, "no", "", None, [True]],
             "max_delete": ["1", True, False, 1.0, None, [1], b"1"],
-            "min_size": [1, True, None, ["1"], b"1"],
+            "min_size": [True, None, ["1"], b"1", timedelta(1)],
             "newer_than": [1, True, 1.5, None, date(2026, 1, 1), b"7d"],
-            "limit_link": [1e6, True, None],
+            "limit_link": [True, None, [1e6]],
+            "retry_for": [True, None, b"3s"],
+            "optimizer": [1, None, True, b"auto"],
             "utility_k": ["1.02", True, None],
             "links": [True, None, 1, ["keep"]],
             "state": [True, None, 1, b"state"],
@@ -283,6 +294,205 @@ class TypesTest(TransferTest):
             self.assertFalse(Path("dtn:").exists())
 
 
+class NumbersTest(TransferTest):
+    """Where the unit is plain, a number will do; what is wrong is told by the keyword."""
+
+    def said(self, **options):
+        return tidegate._words.options("copy", tidegate.CopyOptions, options)
+
+    def test_a_number_is_of_seconds_bits_a_second_or_bytes(self):
+        for name, value, said in (
+            ("retry_for", 3, "3s"), ("retry_for", 0.25, "0.25s"), ("stall_timeout", Fraction(3, 2), "1.5s"), ("retry_for", 3e6, "3000000s"),
+            ("limit_link", 80e6, "80000000bit/s"), ("staging", 1 << 24, "16777216B"), ("chunk_size", 8e6, "8000000B"),
+            ("retry_for", 0, "0s"), ("retry_for", 1e-9, "0.000001s"), ("aimd_epsilon", 0.01, "0.01"), ("limit_link", "8Mbit/s", "8Mbit/s"),
+        ):
+            self.assertEqual(self.said(**{name: value}), [f"--{name.replace('_', '-')}={said}"])
+        result = tidegate.copy(self.data, self.home / "there", retry_for=3, limit_link=800e6, staging=1 << 22, chunk_size=8 << 20)
+        self.assertEqual(result.status, "complete")
+
+    def test_what_is_none_is_told_by_its_keyword(self):
+        for options, wanted in (
+            ({"retry_for": -1}, "retry_for must be a number of seconds, 0 or more, not -1"),
+            ({"retry_for": float("inf")}, "retry_for must be a number of seconds"),
+            ({"limit_link": float("nan")}, "limit_link must be a number of bit/s"),
+            ({"staging": 1e300}, "staging must be a number of bytes"),
+            ({"max_workers": 0}, "for 'max_workers': "),
+            ({"limit_link": "fast"}, "for 'limit_link': "),
+            ({"links": "some"}, "for 'links' "),
+            ({"share": "full", "optimizer": "aimd"}, "share goes with optimizer auto"),
+            ({"backup_dir": "x"}, "max_delete and backup_dir say how delete is meant"),
+        ):
+            with self.subTest(options=options), self.assertRaises(tidegate.UsageError) as raised:
+                tidegate.copy(self.data, self.home / "there", **options)
+            self.assertIn(wanted, str(raised.exception))
+            self.assertNotIn("--", str(raised.exception))
+        for wrong in (4.0, "4"):
+            with self.assertRaisesRegex(TypeError, "^max_workers must be a whole number"):
+                tidegate.copy(self.data, self.home / "there", max_workers=wrong)
+        kept = tidegate._words.in_keywords("see `tidegate copy --help`, a--links, x/--links and --none", tidegate.CopyOptions)
+        self.assertEqual(kept, "see `tidegate copy --help`, a--links, x/--links and --none")
+
+    def test_help_tells_each_option_and_what_holds_without_it(self):
+        for name in ("copy", "verify", "get", "put", "estimate", "ls"):
+            told = inspect.getdoc(getattr(tidegate, name))
+            self.assertEqual(told.split("Options:")[1], inspect.getdoc(getattr(tidegate.aio, name)).split("Options:")[1])
+            for option in get_type_hints(getattr(tidegate, f"{name.capitalize()}Options")):
+                self.assertRegex(told, rf"(?m)^{option}: \w")
+        self.assertRegex(inspect.getdoc(tidegate.copy), r"(?m)^max_workers: .*\(default: 32\)$")
+        self.assertRegex(inspect.getdoc(tidegate.Endpoint), r"(?m)^read_only: ")
+        self.assertNotRegex(inspect.getdoc(tidegate.copy), r"--max-workers|--delete")
+
+
+class ErrorsTest(TransferTest):
+    """What is raised is what Python's own functions would raise, with the same fields."""
+
+    def raised(self, kind, call):
+        with self.assertRaises(kind) as raised:
+            call()
+        error = raised.exception
+        again = pickle.loads(pickle.dumps(error))
+        for one in (error, again, copy.copy(error)):
+            self.assertEqual(
+                (type(one), str(one), one.kind, one.errno, one.filename, one.path, one.retryable),
+                (type(error), error.args[0], error.kind, error.errno, error.filename, error.path, error.retryable),
+            )
+        return error
+
+    def test_what_is_not_there_has_its_number_and_its_name(self):
+        none, there = str(self.home / "none"), str(self.home / "there")
+        for call in (
+            lambda: tidegate.copy(none, there), lambda: tidegate.copy([self.data, none], there), lambda: tidegate.hash(none),
+            lambda: tidegate.ls(none), lambda: asyncio.run(tidegate.aio.copy(none, there)),
+        ):
+            error = self.raised(FileNotFoundError, call)
+            self.assertEqual((error.errno, error.filename, error.retryable), (errno.ENOENT, none, False))
+            self.assertEqual(error.strerror, os.strerror(errno.ENOENT))
+
+    def test_a_refused_port_is_a_connection_error(self):
+        (self.home / "root").mkdir()
+        with tidegate.Endpoint(self.home / "root") as endpoint:
+            address = endpoint.address
+        url = f"http://{address.rpartition('@')[2]}file"
+        for name, call in (
+            ("copy", lambda: tidegate.copy(self.data, f"{address}x", retry_for=0)), ("ls", lambda: tidegate.ls(address)),
+            ("get", lambda: tidegate.get(url, self.home / "got", retry_for=0, retries=0)),
+            ("put", lambda: tidegate.put(self.data, url, retries=0)),
+        ):
+            with self.subTest(name=name):
+                error = self.raised(ConnectionError, call)
+                self.assertEqual((error.errno, error.retryable, error.kind), (errno.ECONNREFUSED, True, "connection"))
+            self.assertIsInstance(error, tidegate.UnreachableError)
+        self.assertIsInstance(self.raised(tidegate.Error, lambda: tidegate.get(url, self.home, retry_for=0)), tidegate.IncompleteError)
+
+    def test_what_is_refused_or_misused_has_its_number_and_no_secret(self):
+        root = self.home / "root"
+        root.mkdir()
+        with tidegate.Endpoint(root) as one, tidegate.Endpoint(root, read_only=True, state=self.home / "other") as other:
+            secret, host = other.address.removeprefix("tg://").rstrip("/").split("@")
+            error = self.raised(PermissionError, lambda: tidegate.ls(f"tg://{one.address[5:].split('@')[0]}@{host}/"))
+            self.assertEqual((error.errno, error.retryable), (errno.EACCES, False))
+            error = self.raised(FileNotFoundError, lambda: tidegate.copy(f"{other.address}none", self.home / "x"))
+            self.assertEqual((error.errno, error.filename), (errno.ENOENT, f"tg://{host}/none"))
+            self.assertNotIn(secret, repr(vars(error)) + repr(other))
+        error = self.raised(ValueError, lambda: tidegate.copy(self.data, self.home, max_workers=0))
+        self.assertEqual((error.errno, error.retryable), (None, False))
+
+    def test_what_failed_has_the_name_of_the_file(self):
+        (self.home / "tree").mkdir()
+        (self.home / "tree" / "a").write_text("x")
+        (self.home / "other").mkdir()
+        error = self.raised(tidegate.IncompleteError, lambda: tidegate.verify(f"{self.home}/tree/", self.home / "other"))
+        self.assertEqual((error.filename, error.path, error.errno, error.retryable), ("a", "a", errno.ENOENT, False))
+        self.assertNotIsInstance(error, OSError)
+
+    def test_what_passes_may_be_tried_again(self):
+        for kind, passes in (("connection", True), ("busy", True), ("changed", True), ("usage", False), ("io", False)):
+            self.assertEqual(tidegate.errors.of_exit(1, "no", kind).retryable, passes)
+
+
+class RuleTest(TransferTest):
+    """A function of this process decides."""
+
+    # Some epochs, on any machine.
+    PACE = {"limit_link": 16e6, "epoch": 0.1, "max_workers": 4}
+
+    def test_a_function_decides(self):
+        asked = []
+
+        def mine(seen, bounds):
+            asked.append((threading.get_ident(), seen.at_ms, bounds.network))
+            return [2, 3, 2]
+
+        log = self.home / "log"
+        result = tidegate.copy(self.data, self.home / "there", optimizer=mine, epochs=log, **self.PACE)
+        self.assertEqual((result.status, result.optimizer, result.warnings), ("complete", "mine", ()))
+        self.assertIn('{"read":2,"network":3,"write":2}', log.read_text().replace(" ", ""))
+        self.assertEqual({thread for thread, _, _ in asked}, {threading.get_ident()})
+        asked.clear()
+        asyncio.run(tidegate.aio.copy(self.data, self.home / "then", optimizer=mine, **self.PACE))
+        self.assertTrue(asked)
+
+    def test_an_object_is_asked_where_to_begin(self):
+        class Mine:
+            def start(self, bounds, host):
+                return [3, 3, 3]
+
+            def propose(self, seen, bounds):
+                return [3, 3, 3]
+
+        for rule in (Mine, Mine()):
+            there = self.home / f"{rule}"
+            result = tidegate.copy(self.data, there, optimizer=rule, **self.PACE)
+            self.assertEqual((result.optimizer, result.concurrency_mean), ("Mine", (3, 3, 3)))
+        result = tidegate.copy(self.data, self.home / "ours", optimizer=tidegate.Optimizer("fixed:2"), **self.PACE)
+        self.assertEqual((result.optimizer, result.concurrency_mean), ("Optimizer", (2, 2, 2)))
+
+    def test_what_it_raises_is_raised(self):
+        def wrong(seen, bounds):
+            return 1 // 0 if self.divides else {1, 2, 3}
+
+        for self.divides, kind in ((True, ZeroDivisionError), (False, TypeError)):
+            with self.assertRaises(kind):
+                tidegate.copy(self.data, self.home / "there", optimizer=wrong, **self.PACE)
+        self.assertFalse((self.home / "there").exists())
+
+
+class EndpointTest(TransferTest):
+    def test_it_is_there_while_a_block_runs(self):
+        (self.home / "root").mkdir()
+        with tidegate.Endpoint(self.home / "root") as endpoint:
+            self.assertEqual(tidegate.copy(self.data, f"{endpoint.address}in/").status, "complete")
+            address = endpoint.address
+        self.assertEqual((self.home / "root/in/data").read_bytes(), self.data.read_bytes())
+        with self.assertRaises(tidegate.UnreachableError):
+            tidegate.ls(address)
+        with self.assertRaises(ValueError):
+            endpoint.address
+        with endpoint, self.assertRaises(ValueError):
+            endpoint.start()
+        endpoint.close()
+
+    def test_what_cannot_be_served_is_raised(self):
+        for call, kind in (
+            (lambda: tidegate.Endpoint(self.home / "none").start(), FileNotFoundError),
+            (lambda: tidegate.Endpoint(self.home, listen="nonsense").start(), tidegate.UsageError),
+            (lambda: tidegate.Endpoint(self.home, sessions=0).start(), tidegate.UsageError),
+            (lambda: tidegate.Endpoint(self.home, nonsense=1), tidegate.UsageError),
+            (lambda: tidegate.Endpoint(self.home, read_only="no"), TypeError),
+        ):
+            with self.assertRaises(kind) as raised:
+                call()
+            self.assertNotIn("--", str(raised.exception).partition("(see")[0])
+
+    def test_it_ends_with_its_process(self):
+        code = "import tidegate; endpoint = tidegate.Endpoint('root').start(); print(endpoint.address)"
+        (self.home / "root").mkdir()
+        ran = subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=self.home, capture_output=True, text=True)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
+        with self.assertRaises(tidegate.UnreachableError):
+            tidegate.ls(ran.stdout.strip())
+
+
 class StopTest(TransferTest):
     def test_an_event_cancels(self):
         stop = threading.Event()
@@ -291,6 +501,22 @@ class StopTest(TransferTest):
         self.assertEqual((raised.exception.exit_code, raised.exception.result.status), (130, "interrupted"))
         self.assertFalse((self.home / "there").exists())
         self.assertEqual(tidegate.copy(self.data, self.home / "there").status, "complete")
+
+    def test_a_cancelled_result_has_what_is_kept(self):
+        self.data.write_bytes(os.urandom(24 << 20))
+        kept = 0
+        for part in (12 << 20, 18 << 20):
+            stop = threading.Event()
+            with self.assertRaises(tidegate.CancelledError) as raised:
+                tidegate.copy(
+                    self.data, self.home / "there", cancel=stop, limit_link=160e6, max_workers=2,
+                    progress=lambda seen: seen.bytes >= part and stop.set(),
+                )
+            result = raised.exception.result
+            self.assertGreater(result.kept_bytes, kept)
+            self.assertGreater(result.unfinished_bytes, 0)
+            kept = result.kept_bytes
+        self.assertEqual(tidegate.copy(self.data, self.home / "there").bytes, (24 << 20) - kept)
 
     def test_what_a_callback_raises_ends_the_transfer(self):
         with self.assertRaises(ZeroDivisionError):
@@ -333,9 +559,49 @@ class AsyncTest(TransferTest):
             task.cancel()
             await task
 
-        with self.assertRaises(asyncio.CancelledError):
+        with self.assertRaises(asyncio.CancelledError) as raised:
             asyncio.run(cancelled())
         self.assertFalse((self.home / "there").exists())
+        self.assertEqual(raised.exception.__cause__.result.status, "interrupted")
+
+    def test_what_is_cancelled_twice_has_stopped_too(self):
+        async def cancelled():
+            begun = asyncio.Event()
+            copies = [
+                asyncio.create_task(tidegate.aio.copy(self.data, self.home / f"{i}", progress=lambda seen: begun.set(), **SLOW))
+                for i in range(2)
+            ]
+            await begun.wait()
+            for _ in range(5):
+                for task in copies:
+                    task.cancel()
+                await asyncio.sleep(0)
+            for task in copies:
+                with self.assertRaises(asyncio.CancelledError) as raised:
+                    await task
+                self.assertIsInstance(raised.exception.__cause__, tidegate.CancelledError, "it had stopped")
+
+        asyncio.run(cancelled())
+
+    def test_progress_is_awaited(self):
+        seen = []
+
+        async def show(progress):
+            await asyncio.sleep(0)
+            seen.append(progress)
+
+        asyncio.run(tidegate.aio.copy(self.data, self.home / "there", progress=show))
+        self.assertEqual(seen[-1].bytes, 3 << 20)
+
+        async def wrong(progress):
+            await asyncio.sleep(0)
+            1 // 0
+
+        with self.assertRaises(ZeroDivisionError):
+            asyncio.run(tidegate.aio.copy(self.data, self.home / "then", progress=wrong, **SLOW))
+        with warnings.catch_warnings(action="error"), self.assertRaisesRegex(TypeError, "tidegate.aio"):
+            tidegate.copy(self.data, self.home / "then", progress=show, **SLOW)
+        self.assertFalse((self.home / "then").exists())
 
 
 class ProgramTest(TransferTest):

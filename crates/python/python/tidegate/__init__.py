@@ -4,8 +4,9 @@
 
     tidegate.copy("results", "dtn:/incoming/")              # and get, put, verify, estimate, ls, hash
     await tidegate.aio.copy("results", "dtn:/incoming/")    # the same for asyncio
+    with tidegate.Endpoint("results") as endpoint: ...      # serves a directory at endpoint.address
 
-For people who work on the rule itself, simulated paths, rules, and what they see (`pip install 'tidegate[gym]'`):
+For people who work on the rule itself, simulated paths, rules, and what they see (with gymnasium and numpy):
 
     scenario = tidegate.Scenario.from_file("scenarios/automdt-read.toml")
     env = tidegate.TransferEnv(scenario)        # a gymnasium.Env
@@ -24,9 +25,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import aio
+from ._asked import Rule
 from ._core import OPTIMIZERS, Observation, Optimizer, Policy, Scenario, __version__, simulate
+from ._endpoint import Endpoint
+from ._options import (
+    CopyOptions,
+    EndpointOptions,
+    EstimateOptions,
+    GetOptions,
+    LsOptions,
+    PutOptions,
+    VerifyOptions,
+)
+from ._run import Cancel, ProgressCallback
 from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
-from .errors import CancelledError, Error, IncompleteError, NoSpaceError, NotFoundError, RefusedError, UsageError
+from ._words import Place
+from .errors import (
+    CancelledError,
+    DirectoryError,
+    Error,
+    ErrorKind,
+    IncompleteError,
+    IncompleteUnreachableError,
+    NoSpaceError,
+    NotFoundError,
+    RefusedError,
+    UnreachableError,
+    UsageError,
+)
 from .results import Estimate, FailedFile, Files, ListedFile, Plot, Progress, RemoteFile, Sample, TransferResult
 from .transfers import copy, estimate, get, hash, ls, put, resolve, verify
 
@@ -47,27 +73,41 @@ _LEARNING = {
 __all__ = [
     "OPTIMIZERS",
     "Bounds",
+    "Cancel",
     "CancelledError",
+    "CopyOptions",
     "CpuLoad",
+    "DirectoryError",
+    "Endpoint",
+    "EndpointOptions",
     "Ends",
     "Error",
+    "ErrorKind",
     "Estimate",
+    "EstimateOptions",
     "FailedFile",
     "Files",
+    "GetOptions",
     "IncompleteError",
+    "IncompleteUnreachableError",
     "ListedFile",
     "LiveEnv",
+    "LsOptions",
     "NoSpaceError",
     "NotFoundError",
     "Observation",
     "Optimizer",
     "Oracle",
     "PerStage",
+    "Place",
     "Plot",
     "Policy",
     "Progress",
+    "ProgressCallback",
+    "PutOptions",
     "RefusedError",
     "RemoteFile",
+    "Rule",
     "Sample",
     "Scenario",
     "Streams",
@@ -75,7 +115,9 @@ __all__ = [
     "TransferEnv",
     "TransferResult",
     "TransferVectorEnv",
+    "UnreachableError",
     "UsageError",
+    "VerifyOptions",
     "__version__",
     "aio",
     "copy",
@@ -98,7 +140,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(f".{_LEARNING[name]}", __name__), name)
     except ModuleNotFoundError as error:
         if error.name in ("gymnasium", "numpy"):
-            raise ImportError(f"{name} needs {error.name}: pip install 'tidegate[gym]'") from error
+            raise ImportError(f"{name} needs {error.name}: pip install gymnasium numpy") from error
         raise
 
 

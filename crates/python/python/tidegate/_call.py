@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict, TypeVar
 
-from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
+from ._asked import Rule, is_rule
+from ._options import PARTS, CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
 from ._words import Place, options as said, place, places, text, texts
 from .errors import UsageError
 from .results import Estimate, ListedFile, RemoteFile, TransferResult
@@ -19,22 +22,62 @@ _JSON, _QUIET = "--json", "--quiet"
 _LISTS = ("dry_run", "metadata_only")
 
 
-def _moving(command: str, declared: type, options: Mapping[str, Any]) -> list[str]:
-    """A command that tells how a transfer ended, and its options."""
+F = TypeVar("F")
+
+
+def documented(command: str) -> Callable[[F], F]:
+    """Has the docstring of a function tell the options of `command`, and what holds without them."""
+
+    def tell(function: F) -> F:
+        parts = [inspect.getdoc(part) or "" for part in PARTS[command]]
+        options = "\n".join(part.partition("\n\n")[2] for part in parts)
+        function.__doc__ = f"{inspect.cleandoc(function.__doc__ or '')}\n\nOptions:\n\n{options}\n"
+        return function
+
+    return tell
+
+
+# What has its options in no TypedDict has none.
+_NONE = TypedDict("_NONE", {})
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command with its options as words, what it is about, and what it is asked by."""
+
+    command: str
+    options: list[str]
+    places: list[str]
+    declared: type = _NONE
+    """The types of its options."""
+    rule: Rule | None = None
+    """What decides in this process, if something does."""
+
+
+def _of(command: str, declared: type, options: Mapping[str, Any], own: Iterable[str], places: list[str]) -> Call:
+    """A call; `own` is what this package says besides what the caller has."""
+    given, rule = dict(options), None
+    if "optimizer" in declared.__annotations__ and is_rule(given.get("optimizer")):
+        rule = given.pop("optimizer")
+    return Call(command, [*said(command, declared, given), *own], places, declared, rule)
+
+
+def _moves(options: Mapping[str, Any]) -> None:
+    """Holds that a command will tell how a transfer ended."""
     for name in _LISTS:
         if name in options:
             raise UsageError(f"{name} is for the command: it gives a list, and not how a transfer ended", "usage")
-    return [command, *said(command, declared, options), _JSON, _QUIET]
 
 
-def copy(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> list[str]:
-    line = _moving("copy", CopyOptions, options)
-    return [*line, "--", *places("source", source), place("destination", destination)]
+def copy(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> Call:
+    _moves(options)
+    where = [*places("source", source), place("destination", destination)]
+    return _of("copy", CopyOptions, options, [_JSON, _QUIET], where)
 
 
-def verify(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> list[str]:
-    line = ["verify", *said("verify", VerifyOptions, options), _JSON]
-    return [*line, "--", *places("source", source), place("destination", destination)]
+def verify(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> Call:
+    where = [*places("source", source), place("destination", destination)]
+    return _of("verify", VerifyOptions, options, [_JSON], where)
 
 
 def _names(names: str | Iterable[str]) -> list[str]:
@@ -44,31 +87,33 @@ def _names(names: str | Iterable[str]) -> list[str]:
     return named
 
 
-def get(names: str | Iterable[str], directory: Place, options: Mapping[str, Any]) -> list[str]:
-    line = _moving("get", GetOptions, options)
-    return [*line, f"--outdir={place('directory', directory)}", "--", *_names(names)]
+def get(names: str | Iterable[str], directory: Place, options: Mapping[str, Any]) -> Call:
+    _moves(options)
+    own = [_JSON, _QUIET, f"--outdir={place('directory', directory)}"]
+    return _of("get", GetOptions, options, own, _names(names))
 
 
-def put(source: Place | Iterable[Place], destination: str, options: Mapping[str, Any]) -> list[str]:
-    line = _moving("put", PutOptions, options)
-    return [*line, "--", *places("source", source), text("destination", destination)]
+def put(source: Place | Iterable[Place], destination: str, options: Mapping[str, Any]) -> Call:
+    _moves(options)
+    where = [*places("source", source), text("destination", destination)]
+    return _of("put", PutOptions, options, [_JSON, _QUIET], where)
 
 
-def estimate(source: Place, destination: Place, options: Mapping[str, Any]) -> list[str]:
-    line = ["estimate", *said("estimate", EstimateOptions, options), _JSON]
-    return [*line, "--", place("source", source), place("destination", destination)]
+def estimate(source: Place, destination: Place, options: Mapping[str, Any]) -> Call:
+    where = [place("source", source), place("destination", destination)]
+    return _of("estimate", EstimateOptions, options, [_JSON], where)
 
 
-def resolve(names: str | Iterable[str], options: Mapping[str, Any]) -> list[str]:
-    return ["get", *said("get", GetOptions, options), _JSON, "--dry-run", "--", *_names(names)]
+def resolve(names: str | Iterable[str], options: Mapping[str, Any]) -> Call:
+    return _of("get", GetOptions, options, [_JSON, "--dry-run"], _names(names))
 
 
-def ls(where: Place, options: Mapping[str, Any]) -> list[str]:
-    return ["ls", *said("ls", LsOptions, options), _JSON, "--", place("place", where)]
+def ls(where: Place, options: Mapping[str, Any]) -> Call:
+    return _of("ls", LsOptions, options, [_JSON], [place("place", where)])
 
 
-def hash(path: Place) -> list[str]:
-    return ["hash", _JSON, "--", place("path", path)]
+def hash(path: Place) -> Call:
+    return Call("hash", [_JSON], [place("path", path)])
 
 
 def result(told: Told) -> TransferResult:

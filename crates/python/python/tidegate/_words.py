@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from itertools import islice
 from numbers import Real
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
+from ._units import Unit
 from .errors import UsageError
 
 Place = str | os.PathLike[str]
@@ -38,6 +40,7 @@ _NAMES: dict[object, str] = {
     os.PathLike: "a path",
     timedelta: "a timedelta",
     datetime: "a datetime",
+    Callable: "a function",
 }
 
 
@@ -59,6 +62,22 @@ def options(command: str, declared: type, given: Mapping[str, Any], without: Ite
         else:
             raise _wrong(name, kinds, False, value)
     return said
+
+
+def in_keywords(message: str, declared: type) -> str:
+    """What the command says of its options, in the words of a call: `--max-workers <N>` is max_workers."""
+
+    def keyword(found: re.Match[str]) -> str:
+        name = found[1].replace("-", "_")
+        return name if name in _types(declared) else found[0]
+
+    # What is quoted as a command to be typed stays one.
+    parts = message.split("`")
+    parts[::2] = [_OPTION.sub(keyword, part) for part in parts[::2]]
+    return "`".join(parts)
+
+
+_OPTION = re.compile(r"(?<![\w/-])--([a-z0-9][a-z0-9-]*)(?: <[^>]*>)?")
 
 
 def flag(name: str, value: object) -> bool:
@@ -113,16 +132,19 @@ def three(name: str, value: Iterable[Any]) -> list[int]:
 @cache
 def _types(declared: type) -> dict[str, tuple[tuple[object, ...], bool]]:
     """The types of each option's value, and whether there may be several."""
-    return {name: _read(hint) for name, hint in get_type_hints(declared).items()}
+    return {name: _read(hint) for name, hint in get_type_hints(declared, include_extras=True).items()}
 
 
 def _read(hint: Any) -> tuple[tuple[object, ...], bool]:
     if get_origin(hint) is Literal:
         return (str,), False
-    several = isinstance(hint, type) and get_origin(hint) is None
-    members = (hint,) if several else get_args(hint)
-    kinds = tuple(get_origin(member) or member for member in members)
+    one = isinstance(hint, type) and get_origin(hint) is None
+    kinds = tuple(_kind(member) for member in ((hint,) if one else get_args(hint)))
     return tuple(kind for kind in kinds if kind is not Iterable), Iterable in kinds
+
+
+def _kind(member: Any) -> object:
+    return member.__metadata__[0] if get_origin(member) is Annotated else get_origin(member) or member
 
 
 def _several(name: str, kinds: tuple[object, ...], value: Any) -> list[str]:
@@ -172,7 +194,10 @@ def _text(kinds: tuple[object, ...], value: Any) -> str | None:
             return str(int(operator.index(value)))
         except TypeError:
             return None
-    return repr(float(value)) if float in kinds and isinstance(value, Real) else None
+    if not isinstance(value, Real):
+        return None
+    unit = next((kind for kind in kinds if isinstance(kind, Unit)), None)
+    return unit.said(float(value)) if unit is not None else repr(float(value)) if float in kinds else None
 
 
 def _moment(value: datetime) -> str:
@@ -192,8 +217,11 @@ def _local(path: str) -> str:
     return f"./{path}"
 
 
-def _wrong(name: str, kinds: tuple[object, ...], repeats: bool, value: object) -> TypeError:
-    wanted = " or ".join(_NAMES[kind] for kind in kinds)
+def _wrong(name: str, kinds: tuple[object, ...], repeats: bool, value: object) -> TypeError | UsageError:
+    units = [kind for kind in kinds if isinstance(kind, Unit)]
+    if units and isinstance(value, Real) and not isinstance(value, bool):
+        return UsageError(f"{name} must be {units[0].named}, 0 or more, not {value}", "usage")
+    wanted = " or ".join(kind.named if isinstance(kind, Unit) else _NAMES[kind] for kind in kinds)
     several = ", or several of them" if repeats else ""
     given = "None" if value is None else repr(value) if isinstance(value, bool) else type(value).__name__
     return TypeError(f"{name} must be {wanted}{several}, not {given}")

@@ -18,6 +18,7 @@ from .results import Estimate, ListedFile, RemoteFile, TransferResult
 __all__ = ["copy", "estimate", "get", "hash", "ls", "put", "resolve", "verify"]
 
 
+@_call.documented("copy")
 async def copy(
     source: Place | Iterable[Place],
     destination: Place,
@@ -29,6 +30,7 @@ async def copy(
     return _call.result(await run_async(_call.copy(source, destination, options), progress))
 
 
+@_call.documented("verify")
 async def verify(
     source: Place | Iterable[Place],
     destination: Place,
@@ -40,6 +42,7 @@ async def verify(
     return _call.result(await run_async(_call.verify(source, destination, options), progress))
 
 
+@_call.documented("get")
 async def get(
     names: str | Iterable[str],
     directory: Place = ".",
@@ -51,6 +54,7 @@ async def get(
     return _call.result(await run_async(_call.get(names, directory, options), progress))
 
 
+@_call.documented("put")
 async def put(
     source: Place | Iterable[Place],
     destination: str,
@@ -62,16 +66,19 @@ async def put(
     return _call.result(await run_async(_call.put(source, destination, options), progress))
 
 
+@_call.documented("estimate")
 async def estimate(source: Place, destination: Place, **options: Unpack[EstimateOptions]) -> Estimate:
     """How fast a path is: see `tidegate.estimate`."""
     return _call.estimated(await run_async(_call.estimate(source, destination, options)))
 
 
+@_call.documented("ls")
 async def ls(place: Place, **options: Unpack[LsOptions]) -> list[ListedFile]:
     """What lies in a directory: see `tidegate.ls`."""
     return _call.listed(await run_async(_call.ls(place, options)))
 
 
+@_call.documented("get")
 async def resolve(names: str | Iterable[str], **options: Unpack[GetOptions]) -> list[RemoteFile]:
     """Which files would be got: see `tidegate.resolve`."""
     return _call.resolved(await run_async(_call.resolve(names, options)))

@@ -29,7 +29,7 @@ from . import transfers
 from ._core import MAX_CONTENT, Connection
 from ._options import LsOptions
 from ._words import flag, options as said, text, whole
-from .errors import Error, UsageError
+from .errors import DirectoryError, Error, UsageError
 
 # What a file is first asked for when its size is not known: enough for most, in one answer.
 _FIRST = MAX_CONTENT // 2
@@ -150,7 +150,13 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     def blake3(self, path: str) -> str:
         """The BLAKE3 hash of a file, as its own host computes it."""
-        return self._connection.hash(self._strip_protocol(path))
+        path = self._strip_protocol(path)
+        try:
+            return self._connection.hash(path)
+        except UsageError as error:
+            if self.isdir(path):
+                raise _is_directory(path) from error
+            raise
 
     def checksum(self, path: str) -> int:
         """The same as a number, as fsspec has checksums."""
@@ -185,7 +191,7 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
                     found[i] = error
         read = self._connection.read([(names[i], None, start, end) for i, start, end in known])
         for (i, *_), content in zip(known, read, strict=True):
-            found[i] = content
+            found[i] = self._of_file(names[i], content)
         for i, content in zip(whole, self._whole([names[i] for i in whole]), strict=True):
             found[i] = content
         failed = next((one for one in found if isinstance(one, Exception)), None)
@@ -206,7 +212,13 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
                     found[i] = error
         for (i, _), content in zip(rest, self._connection.read([wanted for _, wanted in rest]), strict=True):
             found[i] = content
-        return found
+        return [self._of_file(path, content) for path, content in zip(paths, found, strict=True)]
+
+    def _of_file(self, path: str, content: bytes | Error) -> bytes | Error:
+        """What was read of a path; of a directory there is nothing to be read."""
+        if isinstance(content, UsageError) and self.isdir(path):
+            return _is_directory(path)
+        return content
 
     def cat(self, path: Any, recursive: bool = False, on_error: str = "raise", **kwargs: Any) -> Any:
         paths = self.expand_path(path, recursive=recursive)
@@ -244,12 +256,17 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self._send(spool, path, new=new)
 
     def _write(self, path: str, content: bytes, new: bool) -> None:
-        with _new(path, new):
-            self._connection.write(path, content, new)
+        try:
+            with _new(path, new):
+                self._connection.write(path, content, new)
+        except UsageError as error:
+            if self.isdir(path):
+                raise _is_directory(path) from error
+            raise
 
     def _send(self, file: str | Path, path: str, callback: Any = DEFAULT_CALLBACK, new: bool = False) -> None:
         if self.isdir(path):
-            raise UsageError(f"{path or '/'} is a directory", "usage")
+            raise _is_directory(path)
         options = {**self._options, "ignore_existing": True} if new else self._options
         with _new(path, new):
             moved = transfers.copy(file, self._at(path), progress=_following(callback), **options).files.ok
@@ -366,7 +383,7 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return
         source, destination = self._strip_protocol(path1), self._strip_protocol(path2)
         if not recursive and self.isdir(source):
-            raise UsageError(f"{source or '/'} is a directory: recursive=True moves it", "usage")
+            raise _is_directory(source, ": recursive=True moves it")
         # As `cp` and `mv` take it: into what is a directory, or is to be one.
         if path2.endswith("/") or self.isdir(destination):
             destination = _inside(destination, source.rpartition("/")[2])
@@ -374,7 +391,13 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
             self.mv_file(source, destination)
 
     def rm_file(self, path: str) -> None:
-        self._connection.remove([self._strip_protocol(path)], [])
+        path = self._strip_protocol(path)
+        try:
+            self._connection.remove([path], [])
+        except Error as error:
+            if self.isdir(path):
+                raise _is_directory(path) from error
+            raise
 
     def rmdir(self, path: str) -> None:
         self._connection.remove([], [self._strip_protocol(path)])
@@ -386,7 +409,7 @@ class TidegateFileSystem(AbstractFileSystem):  # type: ignore[misc]
             info = self.info(one)
             found[one] = info["type"] == "directory" and not info["islink"]
             if found[one] and not recursive:
-                raise UsageError(f"{one or '/'} is a directory: recursive=True removes it with all that is in it", "usage")
+                raise _is_directory(one, ": recursive=True removes it with all that is in it")
             if found[one]:
                 entries = self.find(one, maxdepth=maxdepth, withdirs=True, detail=True)
                 found |= {name: entry["type"] == "directory" and not entry["islink"] for name, entry in entries.items()}
@@ -468,8 +491,13 @@ class TidegateFile(AbstractBufferedFile):  # type: ignore[misc]
             raise UsageError("nothing is appended to a file: write it anew", "usage")
         if mode == "xb":
             fs._must_not_exist(path)
-        super().__init__(fs, path, mode, *arguments, **kwargs)
         self._spool: Any = None
+        super().__init__(fs, path, mode, *arguments, **kwargs)
+        # At once, and not when it is read from or closed.
+        if self.details["type"] == "directory" if mode == "rb" else mode != "xb" and fs.isdir(path):
+            # There is nothing to be written, either.
+            self.closed = True
+            raise _is_directory(self.path)
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         connection: Connection = self.fs._connection
@@ -491,8 +519,10 @@ class TidegateFile(AbstractBufferedFile):  # type: ignore[misc]
     def commit(self) -> None:
         """Gives the file its name, once it has arrived."""
         mode = "create" if self.mode == "xb" else "overwrite"
-        self.fs.put_file(f"{self._spool.name}/content", self.path, mode=mode)
-        self.discard()
+        try:
+            self.fs.put_file(f"{self._spool.name}/content", self.path, mode=mode)
+        finally:
+            self.discard()
 
     def discard(self) -> None:
         """Forgets what was written."""
@@ -510,6 +540,10 @@ class TidegateFile(AbstractBufferedFile):  # type: ignore[misc]
 
 # Options of fsspec, which the command does not know.
 _OF_FSSPEC = ("use_listings_cache", "listings_expiry_time", "max_paths", "skip_instance_cache", "asynchronous", "loop")
+
+
+def _is_directory(path: str, what_to_do: str = "") -> DirectoryError:
+    return DirectoryError(f"{path or '/'} is a directory{what_to_do}", "usage", filename=path or "/")
 
 
 def _info(path: str, status: tuple[str, int, int, float, bytes, str | None]) -> dict[str, Any]:

@@ -57,6 +57,8 @@ class FailedFile:
     path: str
     kind: ErrorKind
     message: str
+    errno: int | None = None
+    """The operating system's number for it, if that of this host said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,14 @@ class TransferResult:
     failures: tuple[FailedFile, ...]
     error: str | None = None
     error_kind: ErrorKind | None = None
+    errno: int | None = None
+    """The operating system's number for it, if that of this host said so."""
     log: str | None = None
     """The file with one line of JSON for each epoch."""
     unfinished_bytes: int = 0
     """Content that this call moved of files that are not complete: the next one goes on with it."""
+    kept_bytes: int = 0
+    """Content that is kept of files that are not complete, whichever call moved it."""
     unchecked: int = 0
     """Files of which no checksum was known."""
     sidecars: tuple[str, ...] = ()

@@ -10,38 +10,22 @@ three numbers to begin with. Words behind MODULE:NAME are arguments of the class
 
 import importlib
 import importlib.util
-import json
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TextIO
 
-from ._core import Observation
-from ._told import bounds_of, observation_of
-from ._types import Bounds, PerStage
-from ._words import three
+from ._asked import Rule, answer
 
-Rule = Callable[[Observation, PerStage[Bounds]], Iterable[int]]
-"""What decides: an epoch and the bounds in, workers of read, network and write out."""
+__all__ = ["Rule", "load", "main", "serve"]
 
 
 def serve(rule: Any, told: Iterable[str], answers: TextIO) -> None:
     """Answers each line of `told` as `rule` decides: a function, or an object with `propose`."""
-    propose: Rule = getattr(rule, "propose", rule)
-    start = getattr(rule, "start", None)
     for line in told:
-        message = json.loads(line)
-        bounds = bounds_of(message)
-        if message["type"] == "epoch":
-            setpoint = propose(observation_of(message), bounds)
-        elif start is not None:
-            setpoint = start(bounds, message["host"])
-        else:
-            setpoint = [stage.min for stage in bounds]
-        # Numbers of other libraries are numbers, too; fractions are not.
-        print(json.dumps({"setpoint": three("the rule's answer", setpoint)}), file=answers, flush=True)
+        print(answer(rule, line), file=answers, flush=True)
 
 
 def load(name: str, words: Iterable[str] = ()) -> Any:

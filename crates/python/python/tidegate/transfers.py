@@ -16,6 +16,7 @@ from ._words import Place
 from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 
+@_call.documented("copy")
 def copy(
     source: Place | Iterable[Place],
     destination: Place,
@@ -32,6 +33,7 @@ def copy(
     return _call.result(run(_call.copy(source, destination, options), progress, cancel))
 
 
+@_call.documented("verify")
 def verify(
     source: Place | Iterable[Place],
     destination: Place,
@@ -47,6 +49,7 @@ def verify(
     return _call.result(run(_call.verify(source, destination, options), progress, cancel))
 
 
+@_call.documented("get")
 def get(
     names: str | Iterable[str],
     directory: Place = ".",
@@ -59,6 +62,7 @@ def get(
     return _call.result(run(_call.get(names, directory, options), progress, cancel))
 
 
+@_call.documented("put")
 def put(
     source: Place | Iterable[Place],
     destination: str,
@@ -71,6 +75,7 @@ def put(
     return _call.result(run(_call.put(source, destination, options), progress, cancel))
 
 
+@_call.documented("estimate")
 def estimate(
     source: Place, destination: Place, *, cancel: Cancel | None = None, **options: Unpack[EstimateOptions]
 ) -> Estimate:
@@ -81,6 +86,7 @@ def estimate(
     return _call.estimated(run(_call.estimate(source, destination, options), cancel=cancel))
 
 
+@_call.documented("ls")
 def ls(place: Place, *, cancel: Cancel | None = None, **options: Unpack[LsOptions]) -> list[ListedFile]:
     """What lies in a directory, at an endpoint, at a host that ssh reaches or here, sorted by path: `tidegate ls`.
 
@@ -89,6 +95,7 @@ def ls(place: Place, *, cancel: Cancel | None = None, **options: Unpack[LsOption
     return _call.listed(run(_call.ls(place, options), cancel=cancel))
 
 
+@_call.documented("get")
 def resolve(names: str | Iterable[str], *, cancel: Cancel | None = None, **options: Unpack[GetOptions]) -> list[RemoteFile]:
     """Which files accessions, URLs and lists come to, and what is known of them, without getting any: `tidegate get --dry-run`.
 
