@@ -5,10 +5,12 @@ import asyncio
 import collections
 import contextlib
 import copy
+import dataclasses
 import enum
 import errno
 import inspect
 import io
+import json
 import os
 import pickle
 import signal
@@ -81,6 +83,23 @@ class SyncTest(TransferTest):
         estimate = tidegate.estimate(self.data, address)
         self.assertEqual((estimate.bytes, estimate.source), (3 << 20, "local"))
         self.assertNotIn(address.split("@")[0], repr(estimate))
+
+    def test_results_have_the_names_of_the_json(self):
+        tree, there = self.home / "tree", self.home / "there"
+        for directory in (tree, there):
+            directory.mkdir()
+            (directory / f"in-{directory.name}").write_text("x")
+        program = [sys.executable, "-m", "tidegate"]
+        for words, of in (
+            (["copy", "--json", "--delete", f"{tree}/", f"{there}/"], tidegate.TransferResult),
+            (["ls", "--json", tree], tidegate.ListedFile),
+            (["get", "--json", "--dry-run", self.data.as_uri()], tidegate.RemoteFile),
+        ):
+            told = json.loads(subprocess.run([*program, *words], capture_output=True, check=True).stdout.splitlines()[-1])
+            self.assertEqual(set(told) - {field.name for field in dataclasses.fields(of)}, set(), of)
+            if "files" in told:
+                self.assertEqual(told["files"]["deleted"], 1)
+                self.assertLessEqual(set(told["files"]), {field.name for field in dataclasses.fields(tidegate.Files)})
 
     def test_what_differs_is_told_by_its_name(self):
         other = self.home / "other"

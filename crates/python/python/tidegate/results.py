@@ -48,6 +48,8 @@ class Files:
     """There already, and verified."""
     refreshed: int = 0
     """Those of them that were only given another mode or time."""
+    deleted: int = 0
+    """Files and directories that were removed at the destination, or moved to the backup directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,8 @@ class RemoteFile:
     """What is known of its content, by algorithm: `md5`, `sha256` and the like."""
     meta: dict[str, str]
     """What an archive says of its run: columns of ENA's, for example."""
+    group: str | None = None
+    """The run that it belongs to, or the group that a list names."""
 
     @classmethod
     def of_json(cls, told: dict[str, Any]) -> RemoteFile:
