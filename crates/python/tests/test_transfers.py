@@ -523,19 +523,16 @@ class StopTest(TransferTest):
 
     def test_a_cancelled_result_has_what_is_kept(self):
         self.data.write_bytes(os.urandom(24 << 20))
-        kept = 0
-        for part in (12 << 20, 18 << 20):
-            stop = threading.Event()
-            with self.assertRaises(tidegate.CancelledError) as raised:
-                tidegate.copy(
-                    self.data, self.home / "there", cancel=stop, limit_link=160e6, max_workers=2,
-                    progress=lambda seen: seen.bytes >= part and stop.set(),
-                )
-            result = raised.exception.result
-            self.assertGreater(result.kept_bytes, kept)
-            self.assertGreater(result.unfinished_bytes, 0)
-            kept = result.kept_bytes
-        self.assertEqual(tidegate.copy(self.data, self.home / "there").bytes, (24 << 20) - kept)
+        stop = threading.Event()
+        with self.assertRaises(tidegate.CancelledError) as raised:
+            tidegate.copy(
+                self.data, self.home / "there", cancel=stop, limit_link=160e6, max_workers=1,
+                progress=lambda seen: seen.bytes >= 12 << 20 and stop.set(),
+            )
+        result = raised.exception.result
+        self.assertGreater(result.kept_bytes, 0)
+        self.assertEqual(result.unfinished_bytes, result.kept_bytes)
+        self.assertEqual(tidegate.copy(self.data, self.home / "there").bytes, (24 << 20) - result.kept_bytes)
 
     def test_what_a_callback_raises_ends_the_transfer(self):
         with self.assertRaises(ZeroDivisionError):

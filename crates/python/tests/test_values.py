@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from typing import get_origin
 
 import numpy as np
 import tidegate
@@ -263,7 +264,8 @@ class DocumentationTest(unittest.TestCase):
     def test_everything_has_a_docstring(self):
         for name in tidegate.__all__:
             thing = getattr(tidegate, name)
-            if inspect.isclass(thing) or callable(thing):
+            # What other types are called has none of its own.
+            if callable(thing) and get_origin(thing) is None:
                 self.assertTrue(inspect.getdoc(thing), name)
 
 

@@ -222,6 +222,8 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     """Options of `tidegate get`.
 
     overwrite: Replace files of the same names that no earlier run has written, or that were changed since
+    refresh_url_with: Get a fresh link by COMMAND when a server refuses one (401, 403, or 400 as expired): it is run with
+        the URL as its last argument and prints another; taken from the command line only
     convert: Convert SRA archives that have arrived; needs fasterq-dump of NCBI's SRA toolkit
     epochs: Write each epoch as one JSON line to FILE
     fixed: Use N connections and let no rule change that
