@@ -75,7 +75,8 @@ pub fn shown(failures: Vec<FailedFile>, request: &Request) -> Vec<FailedFile> {
         path: cut(&failure.path, request),
         kind: failure.kind,
         message: cut(&failure.message, request),
-        errno: failure.errno,
+        // Of another host than that of who asks.
+        errno: None,
     };
     failures.into_iter().take(MAX_FAILURES).map(shown).collect()
 }
