@@ -7,7 +7,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use common::{World, eventually, finish, skip};
@@ -220,6 +220,40 @@ fn what_is_read_only_is_completed_by_a_later_run_of_somebody_who_is_not_root() {
             there.len() - 2,
             "nothing of ours"
         );
+    }
+}
+
+#[test]
+fn what_would_lie_beneath_a_mount_is_refused_before_it_is_sent() {
+    let world = World::new();
+    for (path, content) in
+        [("from/in/file", "new"), ("from/in/same", "same"), ("from/out", "out"), ("other/same", "same")]
+    {
+        world.write(path, content);
+    }
+    fs::create_dir_all(world.path("to/in")).expect("made");
+    let mounted =
+        Command::new("mount").arg("--bind").args([world.path("other"), world.path("to/in")]).output();
+    if !mounted.is_ok_and(|ran| ran.status.success()) {
+        return skip("what_would_lie_beneath_a_mount_is_refused_before_it_is_sent", "nothing can be mounted");
+    }
+    let _unmounts = Unmounts(world.path("to/in"));
+    let why = "another file system is mounted there";
+    for options in [&["--dry-run"][..], &[], &["--checksum", "--dry-run"], &["--checksum"]] {
+        let ran = finish(world.command().args(["copy", "--delete"]).args(options).args(["from/", "to/"]));
+        assert!(ran.code == 1 && ran.err.contains(why), "{options:?}: {ran:?}");
+        assert!(ran.err.contains("cannot create in/file"), "{options:?}: {ran:?}");
+    }
+    assert_eq!(world.tree("to"), ["in/", "in/same", "out"]);
+    // What is there and the same is no file to create.
+    assert_eq!(finish(world.command().args(["verify", "from/in/same", "to/in/same"])).code, 0);
+}
+
+struct Unmounts(PathBuf);
+
+impl Drop for Unmounts {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).output();
     }
 }
 

@@ -193,6 +193,14 @@ pub trait Sink: Send + Sync {
         None
     }
 
+    /// Whether a file that is to be received can get its name.
+    ///
+    /// # Errors
+    /// It cannot, whatever is received.
+    fn takes(&self, _entry: &Entry) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether an earlier run left an unfinished file for `entry` that can be continued.
     fn has_part(&self, entry: &Entry) -> bool;
 

@@ -27,7 +27,7 @@ pub const CACHE: &str = concat!(".cache/tidegate/", env!("CARGO_PKG_VERSION"));
 pub const FIND: &str = concat!("d=$HOME/.cache/tidegate/", env!("CARGO_PKG_VERSION"), "; f=$d/tidegate");
 
 /// Says of a program that is not run why, before the path that others could change.
-pub const UNSAFE: &str = "tidegate: the one in ~/.cache/tidegate is not run, since it or its directory belongs to somebody else or can be written to by others: ";
+pub const UNSAFE: &str = "tidegate: the one in ~/.cache/tidegate is not run, since it or its directory is a link, belongs to somebody else or can be written to by others: ";
 
 /// `safe` tells of a name in the directory `d`, or of `d` itself, whether nobody but the user, and root, can have changed it: as
 /// sshd has it of keys, neither that nor a directory up to the home directory may belong to or be written to by others. Without
@@ -200,7 +200,7 @@ impl Executable {
             "write" => (ErrorKind::Denied, format!("~/{CACHE} cannot be written to ({rest})")),
             "open" => (
                 ErrorKind::Denied,
-                format!("{rest} belongs to somebody else or can be written to by others, who could change it: chmod go-w"),
+                format!("{rest} is a link, belongs to somebody else or can be written to by others, who could change it: replace it, or chmod go-w"),
             ),
             "differs" => (ErrorKind::Corrupt, "what arrived has another SHA-256: try again".to_owned()),
             "run" if rest.starts_with("126 ") => (

@@ -114,7 +114,7 @@ impl Ssh {
         {
             let path = one_line(path.lines().next().unwrap_or_default());
             let why = format!(
-                "the `tidegate` in ~/.cache/tidegate at {place} is not run, since {path} belongs to somebody else or can be written to by others: chmod go-w there, or {with_path}"
+                "the `tidegate` in ~/.cache/tidegate at {place} is not run, since {path} is a link, belongs to somebody else or can be written to by others: replace it, chmod go-w there, or {with_path}"
             );
             return Error::new(ErrorKind::Denied, why);
         }

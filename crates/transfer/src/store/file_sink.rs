@@ -36,6 +36,7 @@ use crate::sys::sync::{Mutex, OnceLock};
 use crate::terms::{Purpose, Verify};
 use crate::text::show;
 
+mod mounts;
 mod refused;
 mod spellings;
 mod work_names;
@@ -521,6 +522,10 @@ impl Sink for FileSink {
 
     fn other_there(&self, entry: &Entry) -> Option<Vec<u8>> {
         self.other_name(entry)
+    }
+
+    fn takes(&self, entry: &Entry) -> Result<()> {
+        self.check_mount(self.place(entry))
     }
 
     fn has_part(&self, entry: &Entry) -> bool {

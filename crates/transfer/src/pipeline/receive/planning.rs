@@ -143,7 +143,9 @@ impl ReceiverState {
         let standing = self.path.sink.prepare(entry, true)?;
         let left = self.leftovers.lock().expect("not poisoned").as_mut().and_then(|left| left.take(entry));
         let is_file = matches!(entry.kind, Kind::File { .. });
+        let takes = || if is_file { self.path.sink.takes(entry) } else { Ok(()) };
         let Some(there) = self.path.sink.there(&entry.path, entry.mtime)? else {
+            takes()?;
             self.would_go_on(id, entry, left);
             return would(PlannedChange::new(is_file));
         };
@@ -154,6 +156,7 @@ impl ReceiverState {
                 self.path.ledger.skipped(entry.size());
             }
             if standing != Standing::Same {
+                takes()?;
                 self.would_go_on(id, entry, left);
             }
             return would(PlannedChange::of(differs, is_file && standing != Standing::Same));
@@ -177,6 +180,7 @@ impl ReceiverState {
         if mtime == entry.mtime {
             differs.push(Difference::Unverified);
         }
+        takes()?;
         self.would_go_on(id, entry, left);
         would(PlannedChange::of(differs, true))
     }
@@ -196,7 +200,8 @@ impl ReceiverState {
     /// What would become of a file that is there, after the sender has read its own.
     fn compared_with(&self, file: &Compared, is_same: bool) -> Verdict {
         let entry = &file.entry;
-        match self.path.sink.there(&entry.path, entry.mtime) {
+        let takes = || if is_same { Ok(()) } else { self.path.sink.takes(entry) };
+        match takes().and_then(|()| self.path.sink.there(&entry.path, entry.mtime)) {
             Ok(there) => {
                 let mut differs = there.map(|there| differences(entry, &there)).unwrap_or_default();
                 if is_same {

@@ -350,6 +350,7 @@ impl ReceiverState {
         there: Option<HashMap<u64, Digest>>,
         portion: Option<Portion>,
     ) -> Result<Arc<Incoming>> {
+        self.path.sink.takes(&entry)?;
         let (verify, metadata) = (self.terms.verify, &self.share.metadata);
         let file = Arc::new(Incoming::of_portion(id, entry, verify, there, portion, metadata)?);
         self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));

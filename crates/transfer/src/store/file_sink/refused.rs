@@ -49,6 +49,15 @@ pub(super) fn in_source(place: &RelPath) -> Error {
     Error::new(ErrorKind::Denied, why)
 }
 
+/// A file cannot be moved to where something is mounted in the destination.
+pub(super) fn mounted(place: &RelPath) -> Error {
+    let place = show(place.as_bytes()).into_owned();
+    let why = format!(
+        "cannot create {place}: another file system is mounted there in the destination; copy to that by itself"
+    );
+    Error::new(ErrorKind::Denied, why)
+}
+
 /// A file cannot take a directory's place.
 pub(super) fn is_a_directory(place: &RelPath) -> Error {
     let place = show(place.as_bytes()).into_owned();
