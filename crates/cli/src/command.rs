@@ -2,13 +2,13 @@
 
 pub mod cancel;
 pub mod clean;
+pub mod completions;
 pub mod copy;
 pub mod demo;
 pub mod describe;
 pub mod endpoint;
 pub mod estimate;
 pub mod explore;
-pub mod generate;
 pub mod get;
 pub mod hash;
 pub mod history;
@@ -16,6 +16,7 @@ pub mod iperf3;
 pub mod job;
 pub mod jobs;
 pub mod ls;
+pub mod man;
 pub mod mover;
 pub mod movers;
 pub mod probe;

@@ -59,8 +59,8 @@ enum Command {
     History(Box<command::history::HistoryArgs>),
     Demo(command::demo::DemoArgs),
     SelfTest(command::self_test::SelfTestArgs),
-    #[command(hide = true)]
-    Generate(command::generate::GenerateArgs),
+    Completions(command::completions::CompletionsArgs),
+    Man(command::man::ManArgs),
     #[command(hide = true)]
     WithParent(command::with_parent::WithParentArgs),
     #[command(hide = true)]
@@ -134,7 +134,8 @@ impl Command {
             Self::History(args) => command::history::run(args),
             Self::Demo(args) => command::demo::run(args),
             Self::SelfTest(args) => command::self_test::run(args),
-            Self::Generate(args) => command::generate::run::<Cli>(args),
+            Self::Completions(args) => command::completions::run::<Cli>(args),
+            Self::Man(args) => command::man::run::<Cli>(args),
             Self::WithParent(args) => command::with_parent::run(args),
             Self::Size(args) => command::size::run(args),
             Self::Describe(args) => command::describe::run::<Cli>(args),

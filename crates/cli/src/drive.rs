@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_contract::outage_line;
 use tidegate_contract::rule_line::is_program;
 use tidegate_control::optimizer::Optimizer;
 use tidegate_control::path_memory::BEGINS;
@@ -199,7 +200,7 @@ impl Job<'_> {
                 }
             };
             if tell {
-                tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
+                tracing::warn!("{}", outage_line::write(&error.to_string(), true, &duration_in_words(left)));
             }
             if !sleep(pause(failures, left), &self.work.interrupt) {
                 break Some(Error::new(

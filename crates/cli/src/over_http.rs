@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use clap::Args;
-use tidegate_gateway::{Config, Gateway, TlsFiles};
+use tidegate_gateway::{Config, Gateway, Renewal, Status, TlsFiles};
 use tidegate_transfer::endpoint::Endpoint;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Place;
@@ -43,13 +44,20 @@ pub struct HttpArgs {
     /// The URL that others reach it by, for links, as in https://data.example.org [default: the host of --advertise]
     #[arg(long, value_name = "URL", value_parser = base_url)]
     http_url: Option<String>,
+    /// Answer /healthz and /metrics (Prometheus) without a token: on the loopback, where a port alone is given
+    /// [default: nowhere]
+    #[arg(long, value_name = "[ADDR:]PORT")]
+    status: Option<String>,
 }
+
+/// Becomes ready when it is to stop.
+type Stopped = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What serves HTTP, until it is stopped.
 pub struct OverHttp {
     runtime: Runtime,
-    stop: oneshot::Sender<()>,
-    serving: JoinHandle<()>,
+    serving: Vec<(oneshot::Sender<()>, JoinHandle<()>)>,
+    renewal: Renewal,
 }
 
 impl HttpArgs {
@@ -58,27 +66,44 @@ impl HttpArgs {
         [&self.https_cert, &self.https_key].into_iter().filter_map(Clone::clone)
     }
 
-    /// Begins to serve what `endpoint` serves, if that was asked for; others call this host `host`.
+    /// Begins to serve what `endpoint` serves, and how it stands, where that was asked for; others call this host `host`.
     pub fn serve(&self, endpoint: &Arc<Endpoint>, host: &str) -> anyhow::Result<Option<OverHttp>> {
-        let Some(listen) = self.https.as_ref().or(self.http.as_ref()) else {
-            if self.http_url.is_some() || self.allow_unverified_put {
-                return Err(usage("--http-url and --allow-unverified-put go with --https or --http").into());
-            }
+        let asked = self.https.as_ref().or(self.http.as_ref());
+        if asked.is_none() && (self.http_url.is_some() || self.allow_unverified_put) {
+            return Err(usage("--http-url and --allow-unverified-put go with --https or --http").into());
+        }
+        if asked.is_none() && self.status.is_none() {
             return Ok(None);
-        };
-        // A number alone is a port.
-        let listen = match listen.parse::<u16>() {
-            Ok(port) => SocketAddr::new(
-                if self.https.is_some() { DEFAULT_LISTEN.ip() } else { Ipv4Addr::LOCALHOST.into() },
-                port,
-            ),
-            Err(_) => listen_address(listen, DEFAULT_LISTEN)?,
-        };
+        }
+        let runtime = Builder::new_multi_thread().enable_all().thread_name("http").build()?;
+        let mut over = OverHttp { runtime, serving: Vec::new(), renewal: Renewal::default() };
+        if let Some(listen) = asked {
+            let open = if self.https.is_some() { DEFAULT_LISTEN.ip() } else { Ipv4Addr::LOCALHOST.into() };
+            self.serve_files(&mut over, endpoint, host, address(listen, open)?)?;
+        }
+        if let Some(listen) = &self.status {
+            let listen = address(listen, Ipv4Addr::LOCALHOST.into())?;
+            let status = {
+                let _within = over.runtime.enter();
+                Status::bind(Arc::clone(endpoint), listen)?
+            };
+            tracing::info!("telling how it stands at {}/metrics", status.url());
+            over.begin(|stopped| status.serve(stopped));
+        }
+        Ok(Some(over))
+    }
+
+    fn serve_files(
+        &self,
+        over: &mut OverHttp,
+        endpoint: &Arc<Endpoint>,
+        host: &str,
+        listen: SocketAddr,
+    ) -> anyhow::Result<()> {
         let tls =
             self.https_cert.clone().zip(self.https_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
-        let runtime = Builder::new_multi_thread().enable_all().thread_name("http").build()?;
         let gateway = {
-            let _within = runtime.enter();
+            let _within = over.runtime.enter();
             Gateway::bind(
                 Arc::clone(endpoint),
                 &Config { listen, tls, unverified: self.allow_unverified_put },
@@ -92,21 +117,46 @@ impl HttpArgs {
         };
         endpoint.announce_http(url.clone());
         tracing::info!("serving over HTTP at {}, advertised as {url}", gateway.url());
-        let (stop, stopped) = oneshot::channel();
-        let serving = runtime.spawn(gateway.serve(async {
-            let _ = stopped.await;
-        }));
-        Ok(Some(OverHttp { runtime, stop, serving }))
+        over.renewal = gateway.renewal();
+        over.begin(|stopped| gateway.serve(stopped));
+        Ok(())
     }
 }
 
 impl OverHttp {
+    fn begin<F>(&mut self, serve: impl FnOnce(Stopped) -> F)
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (stop, stopped) = oneshot::channel();
+        let stopped: Stopped = Box::pin(async {
+            let _ = stopped.await;
+        });
+        self.serving.push((stop, self.runtime.spawn(serve(stopped))));
+    }
+
+    /// What reads its certificate again while it serves.
+    pub fn renewal(&self) -> Renewal {
+        self.renewal.clone()
+    }
+
     /// Answers nobody any more, once what is being answered has ended or had its time.
     pub fn stop(self) {
-        let _ = self.stop.send(());
-        let _ = self.runtime.block_on(self.serving);
+        let (stops, serving): (Vec<_>, Vec<_>) = self.serving.into_iter().unzip();
+        for stop in stops {
+            let _ = stop.send(());
+        }
+        serving.into_iter().for_each(|serving| drop(self.runtime.block_on(serving)));
         self.runtime.shutdown_background();
     }
+}
+
+/// Where `text` says to listen; a number alone is a port of `host`.
+fn address(text: &str, host: IpAddr) -> anyhow::Result<SocketAddr> {
+    Ok(match text.parse::<u16>() {
+        Ok(port) => SocketAddr::new(host, port),
+        Err(_) => listen_address(text, DEFAULT_LISTEN)?,
+    })
 }
 
 /// Host and port, as a URL has them.

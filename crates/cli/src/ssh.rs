@@ -49,7 +49,7 @@ pub struct SshArgs {
     /// Where `tidegate` is there
     #[arg(long, value_name = "PATH")]
     remote_path: Option<String>,
-    /// Put this program there first, if it is not, or the one in FILE; it must be static, and goes into ~/.cache/tidegate
+    /// Put this program there first, if it is not, or the one in FILE; it must run there, as a static one does, and goes into ~/.cache/tidegate
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "remote_path")]
     install_remote: Option<Option<PathBuf>>,
 }

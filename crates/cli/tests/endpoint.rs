@@ -4,6 +4,8 @@
 mod common;
 
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::process::Stdio;
 
 use common::{World, eventually, signal, wait};
@@ -299,4 +301,148 @@ fn an_operator_lists_where_links_may_lead() {
     world.ok(&["copy", "data", &a.at("data/")]);
     assert_eq!(world.tree("back"), ["f"]);
     assert_eq!(world.tree("lustre"), ["data/", "data/run", "f"]);
+}
+
+/// What comes back for a GET at `place`.
+fn get(place: &str, path: &str) -> String {
+    let mut stream = TcpStream::connect(place).expect("connected");
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: there\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("read");
+    answer
+}
+
+/// What follows `said` in the log of an endpoint.
+fn told(server: &common::Server, said: &str) -> String {
+    eventually(|| server.log().contains(said));
+    let log = server.log();
+    let rest = log.split_once(said).map(|(_, rest)| rest.lines().next().unwrap_or_default());
+    rest.unwrap_or_default().trim_end_matches("/metrics").to_owned()
+}
+
+#[test]
+fn how_an_endpoint_stands_is_counted_and_a_hangup_ends_nothing() {
+    let world = World::new();
+    let a = world.endpoint("a", &["--status", "0"]);
+    let status = told(&a, "telling how it stands at http://");
+    assert!(status.starts_with("127.0.0.1:"), "the loopback alone: {status}");
+    assert!(get(&status, "/healthz").starts_with("HTTP/1.1 200"));
+    let metrics = get(&status, "/metrics");
+    for line in
+        ["tidegate_endpoint_root_available 1\n", "tidegate_endpoint_bytes_total{direction=\"sent\"} 0\n"]
+    {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    world.fill("file", 2 << 20, 1);
+    let mut command = world.command();
+    command.args(["copy", "file", &a.at("there"), "--limit-link", "40Mbit/s", "--epoch", "200ms"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    eventually(|| get(&status, "/metrics").contains("tidegate_endpoint_transfers 1\n"));
+    signal(a.id(), Signal::HUP);
+    let ran = wait(child);
+    assert_eq!(ran.code, 0, "{ran:?} {}", a.log());
+    assert!(!ran.err.contains("trying again"), "{ran:?}");
+    eventually(|| a.log().contains("there is no certificate of a server to be read again"));
+    let wrong = a.at("x").replace(a.secret(), &a.secret()[..a.secret().len() - 2]);
+    assert_ne!(world.run(&["copy", "file", &wrong, "--retry-for", "0s"]).code, 0);
+    assert_eq!(world.run(&["ls", &a.at("nothing")]).code, 3);
+    let metrics = get(&status, "/metrics");
+    for line in [
+        "tidegate_endpoint_transfers 0\n",
+        "tidegate_endpoint_bytes_total{direction=\"received\"} 2097152\n",
+        "tidegate_endpoint_files_total{direction=\"received\"} 1\n",
+        "tidegate_endpoint_transfers_total{direction=\"received\",outcome=\"complete\"} 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    assert!(!metrics.contains(a.secret()));
+}
+
+#[test]
+fn who_is_refused_is_in_the_log_by_address() {
+    let world = World::new();
+    world.fill("file", 1000, 1);
+    let place = {
+        let old = world.endpoint("a", &[]);
+        let address = old.at("x");
+        let place = old.place();
+        drop(old);
+        fs::remove_file(world.state_of("a").join("endpoint.secret")).expect("removed");
+        (address, place)
+    };
+    let a = world.endpoint_at("a", &place.1, &["--status", "127.0.0.1:0"]);
+    let status = told(&a, "telling how it stands at http://");
+    assert_eq!(world.run(&["copy", "file", &place.0]).code, 5);
+    eventually(|| a.log().contains("the ticket is not valid here"));
+    let log = a.log();
+    let line = log.lines().find(|line| line.contains("the ticket is not valid here")).unwrap_or_default();
+    assert!(line.contains(" 127.0.0.1:") && line.contains(" was refused: "), "{line}");
+    assert!(
+        get(&status, "/metrics").contains("tidegate_endpoint_refused_total{cause=\"authentication\"} 1\n")
+    );
+    // Who speaks no TLS at all.
+    let mut stranger = TcpStream::connect(&place.1).expect("connected");
+    let _ = stranger.write_all(b"GET / HTTP/1.1\r\n\r\n");
+    let from = stranger.local_addr().expect("an address").to_string();
+    eventually(|| a.log().contains(&format!("{from} was refused: ")));
+}
+
+#[test]
+fn a_root_that_is_removed_and_made_again_is_served_by_every_route() {
+    let world = World::new();
+    world.fill("file", 1000, 1);
+    let a = world.endpoint("a", &["--http", "0"]);
+    let http = told(&a, "advertised as http://");
+    let state = world.state_of("a");
+    let token = world.ok(&["ticket", "--http", "--state", state.to_str().expect("text")]);
+    let by_http = || {
+        let mut stream = TcpStream::connect(&http).expect("connected");
+        let token = token.trim_end();
+        write!(
+            stream,
+            "GET /file HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+        )
+        .expect("sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("read");
+        String::from_utf8_lossy(&answer).lines().next().unwrap_or_default().to_owned()
+    };
+    let push = || world.run(&["copy", "file", &a.at("file"), "--retry-for", "0s"]);
+    let pull = || world.run(&["copy", &a.at("file"), "back", "--retry-for", "0s"]);
+    let list = || world.run(&["ls", &a.at("")]);
+    assert_eq!((push().code, pull().code, list().code), (0, 0, 0));
+    let root = world.path("a");
+    fs::remove_dir_all(&root).expect("removed");
+    // While it is gone that is what is said.
+    for ran in [push(), pull(), list()] {
+        assert!(ran.code != 0 && ran.err.contains("cannot serve "), "{ran:?}");
+    }
+    assert!(by_http().starts_with("HTTP/1.1 50"), "{}", by_http());
+    // The first that comes to the new one is each of them.
+    let again = || {
+        let _ = fs::remove_dir_all(&root);
+        fs::create_dir(&root).expect("made");
+        fs::copy(world.path("file"), root.join("file")).expect("copied");
+    };
+    again();
+    assert!(list().out.contains("file"), "{:?}", list());
+    again();
+    assert_eq!(by_http(), "HTTP/1.1 200 OK");
+    again();
+    assert_eq!(pull().code, 0);
+    again();
+    let ran = push();
+    assert!(ran.code == 0 && world.read("a/file") == world.read("file"), "{ran:?}");
+    // Never what an endpoint would not begin to serve, nor another place.
+    fs::remove_dir_all(&root).expect("removed");
+    std::os::unix::fs::symlink(&state, &root).expect("linked");
+    for ran in [list(), pull(), world.run(&["copy", &a.at("endpoint.secret"), "stolen", "--retry-for", "0s"])]
+    {
+        assert!(ran.code != 0 && ran.err.contains("leads to"), "{ran:?}");
+    }
+    assert!(!by_http().starts_with("HTTP/1.1 2") && !world.path("stolen").exists());
+    fs::remove_file(&root).expect("removed");
+    fs::rename(&state, &root).expect("moved");
+    let ran = world.run(&["copy", &a.at("endpoint.secret"), "stolen", "--retry-for", "0s"]);
+    assert!(ran.code != 0 && !world.path("stolen").exists(), "{ran:?}");
 }

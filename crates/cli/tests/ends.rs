@@ -351,7 +351,7 @@ fn a_reader_that_leaves_is_no_error() {
         &["copy", "file", "copy"],
         &["copy", "nowhere", "copy", "--json"],
         &["simulate", "--scenario", scenario, "--epochs", "5"],
-        &["generate", "completions", "bash"],
+        &["completions", "bash"],
     ];
     for (arguments, code) in scripts.into_iter().zip([0, 3, 0, 0]) {
         let mut command = world.command();

@@ -647,3 +647,34 @@ fn an_upload_that_stalls_ends_with_its_token() {
     eventually(|| !work.exists());
     assert_eq!(world.read("root/file"), b"old");
 }
+
+#[test]
+fn a_certificate_is_read_again_without_a_restart() {
+    if !is_there("curl", "a_certificate_is_read_again_without_a_restart") {
+        return;
+    }
+    let site = Site::new(&[], tree);
+    let token = site.token(&[]);
+    let reads = || {
+        let mut curl = site.client("curl");
+        curl.args([
+            "-sS",
+            "--cacert",
+            "cert.pem",
+            "-o",
+            "/dev/null",
+            "-H",
+            &format!("Authorization: Bearer {token}"),
+        ]);
+        finish(curl.arg(&site.url)).code
+    };
+    assert_eq!(reads(), 0);
+    let key = KeyPair::generate().expect("a key");
+    let names = ["127.0.0.1".to_owned(), "localhost".to_owned()];
+    let certificate = CertificateParams::new(names).expect("names").self_signed(&key).expect("signed");
+    site.world.write("cert.pem", certificate.pem());
+    site.world.write("key.pem", key.serialize_pem());
+    assert_ne!(reads(), 0, "the old one is shown until it is read again");
+    common::signal(site.server.id(), Signal::HUP);
+    eventually(|| reads() == 0);
+}

@@ -9,7 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use common::service::Service;
-use common::{World, eventually};
+use common::{World, eventually, signal};
+use rustix::process::Signal;
 use serde_json::Value;
 
 /// The numbers of the jobs that were taken.
@@ -558,4 +559,88 @@ fn jobs_trust_what_the_service_was_told_to() {
             "{arguments:?}: {ran:?}"
         );
     }
+}
+
+#[test]
+fn a_certificate_is_read_again_and_one_that_is_damaged_is_not() {
+    let world = World::new();
+    certificates(&world);
+    let service = Service::start(&world, "svc", &["--tls-cert", "us.pem", "--tls-key", "us.key"]);
+    let is_trusted = || service.run(&world, &["jobs", "--server-ca", "ca.pem"]).code == 0;
+    assert!(is_trusted());
+    // Another authority, and what it certifies, in the same files.
+    certificates(&world);
+    assert!(!is_trusted(), "what was read at the start is shown until it is read again");
+    signal(service.id(), Signal::HUP);
+    eventually(is_trusted);
+    world.write("us.pem", "no certificate");
+    signal(service.id(), Signal::HUP);
+    eventually(|| service.log().contains("the certificate stays the one of before: cannot use us.pem"));
+    assert!(is_trusted(), "{}", service.log());
+    assert_eq!(service.terminate(), 0);
+}
+
+#[test]
+fn an_end_that_is_away_is_named_wherever_a_job_is_looked_at() {
+    let world = World::new();
+    world.fill("data", 1000, 1);
+    let endpoint = world.endpoint("there", &[]);
+    let (destination, place) = (endpoint.at("in"), endpoint.place());
+    assert_eq!(endpoint.terminate(), 0);
+    let service = Service::start(&world, "svc", &[]);
+    world.write("job.json", format!(r#"{{"source":"data","destination":"{destination}","log":"job.log"}}"#));
+    let submitted = service.run(&world, &["submit", "--file", "job.json"]);
+    assert_eq!(submitted.code, 0, "{submitted:?}");
+    let said = format!("cannot reach {place} for ");
+    let shown = |words: &[&str]| service.run(&world, words).out;
+    eventually(|| shown(&["job", "1"]).contains(&said));
+    let job = service.job(&world, 1);
+    assert_eq!((&job["state"], job["outage_since_ms"].is_i64()), (&"running".into(), true), "{job}");
+    assert!(job["reason"].as_str().is_some_and(|why| why.contains("onnection refused")), "{job}");
+    let text = shown(&["job", "1"]);
+    for line in ["  submitted 20", "  started   20", " ago\n"] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let list = shown(&["jobs"]);
+    assert!(list.contains(&said) && list.contains("age     started"), "{list}");
+    eventually(|| world.path("job.log").exists());
+    eventually(|| String::from_utf8_lossy(&world.read("job.log")).contains(&format!("WAITING {said}")));
+    assert!(service.log().contains(&format!("WARN job 1: {said}")), "{}", service.log());
+    let metrics = authorized(&service, "/metrics");
+    for line in [
+        "tidegate_jobs_in_outage 1\n",
+        "# TYPE tidegate_job_bytes_total counter\n",
+        "tidegate_jobs_oldest_queued_age_seconds 0\n",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    // Once its end is there again nothing of it is left.
+    let _there = world.endpoint_at("there", &place, &[]);
+    eventually(|| service.job(&world, 1)["state"] == "done");
+    let (job, metrics) = (service.job(&world, 1), authorized(&service, "/metrics"));
+    assert_eq!((&job["reason"], &job["outage_since_ms"]), (&"complete, all verified".into(), &Value::Null));
+    for line in [
+        "tidegate_jobs_in_outage 0\n",
+        "tidegate_job_bytes_total 1000\n",
+        "tidegate_job_files_total 1\n",
+        "tidegate_job_attempts_total{outcome=\"complete\",cause=\"none\"} 1\n",
+        "tidegate_jobs_ended_total{state=\"done\",cause=\"none\"} 1\n",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    assert!(shown(&["job", "1"]).contains("  ended     20"));
+}
+
+/// What the service answers to a GET of who has its token.
+fn authorized(service: &Service, path: &str) -> String {
+    let place = service.url.strip_prefix("http://").expect("without TLS");
+    let mut stream = TcpStream::connect(place).expect("connected");
+    let token = service.token();
+    let head = format!(
+        "GET {path} HTTP/1.1\r\nHost: there\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("read");
+    answer
 }

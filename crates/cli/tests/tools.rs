@@ -160,16 +160,23 @@ fn the_demo_verifies_and_leaves_nothing_behind() {
 fn completions_and_man_pages_come_from_the_definitions() {
     let world = World::new();
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let out = world.ok(&["generate", "completions", shell]);
+        let out = world.ok(&["completions", shell]);
         assert!(out.contains("tidegate") && out.contains("limit-link"), "{shell}");
     }
-    world.ok(&["generate", "man", "man"]);
+    world.ok(&["man", "--all", "man"]);
     let pages = world.tree("man");
     for page in ["tidegate.1", "tidegate-copy.1", "tidegate-endpoint.1", "tidegate-remote-add.1"] {
         assert!(pages.iter().any(|name| name == page), "{page}: {pages:?}");
     }
     let copy = String::from_utf8(world.read("man/tidegate-copy.1")).expect("text");
     assert!(copy.contains("checksum") && copy.contains("CONTROL"));
+    // One alone, and the way there for who installed the program and nothing else.
+    let help = world.ok(&["--help"]);
+    assert!(help.contains("\n  completions ") && help.contains("\n  man "), "{help}");
+    assert!(world.ok(&["man", "remote", "add"]).contains(".TH tidegate-remote-add 1"));
+    assert!(world.ok(&["man"]).contains(".TH tidegate 1"));
+    let ran = world.run(&["man", "nothing"]);
+    assert!(ran.code == 2 && ran.err.contains("there is no command 'nothing'"), "{ran:?}");
 }
 
 #[test]

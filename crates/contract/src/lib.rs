@@ -10,6 +10,7 @@
 //! | [`error_kind`] | what a program may act on when something went wrong |
 //! | [`exit`] | the exit codes |
 //! | [`epoch_line`] | an epoch as a line of JSON: written, read, and read as a file grows |
+//! | [`outage_line`] | that an end of a transfer is away, as a line of standard error |
 //! | [`rule_line`] | what a rule in a program of its own is told and answers |
 //! | [`summary`] | how a run ended, as the JSON object that `--json` prints |
 //! | [`plan_line`] | what a dry run says of each entry, and of all |
@@ -29,6 +30,8 @@ pub mod error_kind;
 pub mod exit;
 
 pub mod epoch_line;
+
+pub mod outage_line;
 
 pub mod rule_line;
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use tidegate_control::{Bounds, Concurrency, Epoch, Host, Observation, PathMemory, PerStage, Proposal};
 
@@ -85,16 +85,6 @@ pub struct Answer {
     pub short_epochs: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Said {
-    setpoint: Value,
-    #[serde(default)]
-    utility: Option<f64>,
-    #[serde(default)]
-    short_epochs: bool,
-}
-
 /// Reads an answer: `{"setpoint": {"read": 4, "network": 8, "write": 2}}`, or a list of the three, or one number for all.
 ///
 /// # Errors
@@ -112,12 +102,32 @@ pub fn read(line: &[u8]) -> Result<Answer, String> {
     let shown = || shorten(one_line(&foreign(String::from_utf8_lossy(line).trim_end())));
     let wrong = |why: &str| format!("answered {}, {why}", shown());
     let value: Value = serde_json::from_slice(line).map_err(|_| wrong("which is no JSON"))?;
-    let said: Said = serde_json::from_value(value).map_err(|error| wrong(&format!("and {error}")))?;
-    let setpoint = setpoint(&said.setpoint).ok_or_else(|| {
+    let Value::Object(said) = value else {
+        return Err(wrong("where an object is expected, as in {\"setpoint\": 3}"));
+    };
+    if let Some(key) = said.keys().find(|key| !KEYS.contains(&&key[..])) {
+        return Err(wrong(&format!(
+            "where {} is not known: there are setpoint, utility and short_epochs",
+            shorten(one_line(key))
+        )));
+    }
+    let setpoint = said.get("setpoint").ok_or_else(|| wrong("where setpoint is missing"))?;
+    let setpoint = self::setpoint(setpoint).ok_or_else(|| {
         wrong("where setpoint must be read, network and write, a list of the three or one number: whole, from 1 to 65535")
     })?;
-    Ok(Answer { setpoint, utility: said.utility, short_epochs: said.short_epochs })
+    let utility = match said.get("utility") {
+        None | Some(Value::Null) => None,
+        Some(value) => Some(value.as_f64().ok_or_else(|| wrong("where utility must be a number"))?),
+    };
+    let short_epochs = match said.get("short_epochs") {
+        None => false,
+        Some(value) => value.as_bool().ok_or_else(|| wrong("where short_epochs must be true or false"))?,
+    };
+    Ok(Answer { setpoint, utility, short_epochs })
 }
+
+/// What an answer may have.
+const KEYS: [&str; 3] = ["setpoint", "utility", "short_epochs"];
 
 fn setpoint(value: &Value) -> Option<Concurrency> {
     let workers = |value: &Value| u16::try_from(value.as_u64()?).ok().filter(|&n| n > 0);
@@ -188,8 +198,8 @@ mod tests {
             (b"more streams!\n", "answered more streams!, which is no JSON"),
             (b"\xff\x1b[2J", "\\x1b[2J"),
             (b"{\"setpoint\": NaN}", "no JSON"),
-            (b"{}", "missing field `setpoint`"),
-            (b"{\"setpoint\": 4, \"sepoint\": 3}", "unknown field `sepoint`"),
+            (b"{}", "where setpoint is missing"),
+            (b"{\"setpoint\": 4, \"sepoint\": 3}", "where sepoint is not known"),
             (b"{\"setpoint\": 0}", "from 1 to 65535"),
             (b"{\"setpoint\": -4}", "from 1 to 65535"),
             (b"{\"setpoint\": 2.5}", "from 1 to 65535"),
@@ -197,10 +207,16 @@ mod tests {
             (b"{\"setpoint\": [1, 2]}", "from 1 to 65535"),
             (b"{\"setpoint\": {\"read\": 1, \"network\": 2}}", "from 1 to 65535"),
             (b"{\"setpoint\": {\"read\": 1, \"network\": 2, \"write\": 3, \"more\": 4}}", "from 1 to 65535"),
-            (b"{\"setpoint\": 4, \"utility\": \"high\"}", "invalid type"),
+            (b"{\"setpoint\": 4, \"utility\": \"high\"}", "utility must be a number"),
+            (b"{\"setpoint\": 4, \"short_epochs\": 1}", "short_epochs must be true or false"),
+            (b"7", "an object is expected"),
+            (b"[4, 8, 2]", "an object is expected"),
+            (b"\"four\"", "an object is expected"),
         ] {
             let why = read(line).expect_err(wanted);
             assert!(why.contains(wanted) && why.lines().count() == 1 && !why.contains('\x1b'), "{why:?}");
+            let types = ["Said", "struct", "f64", "bool", "map", "sequence"];
+            assert!(types.iter().all(|word| !why.contains(word)), "{why:?}");
         }
         let why = read("x".repeat(MAX_ANSWER).as_bytes()).expect_err("no JSON");
         assert!(why.len() < 1200, "{}", why.len());

@@ -58,5 +58,9 @@ mod s3;
 
 mod server;
 
+// Who watches.
+mod status;
+
 pub use server::{Config, Gateway};
-pub use tidegate_http::listener::TlsFiles;
+pub use status::Status;
+pub use tidegate_http::listener::{Renewal, TlsFiles};

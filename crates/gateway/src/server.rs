@@ -14,7 +14,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use tidegate_http::connections::Line;
-use tidegate_http::listener::{Listener, Peer, TlsFiles, is_open, open_files};
+use tidegate_http::listener::{Listener, Peer, Renewal, TlsFiles, is_open, open_files};
 use tidegate_transfer::endpoint::Endpoint;
 use tidegate_transfer::endpoint::access::Right;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
@@ -94,6 +94,11 @@ impl Gateway {
         self.listener.url()
     }
 
+    /// What reads its certificate again while it serves.
+    pub fn renewal(&self) -> Renewal {
+        self.listener.renewal()
+    }
+
     /// The port it listens on.
     pub fn port(&self) -> u16 {
         self.listener.address().port()
@@ -151,6 +156,7 @@ async fn handle(State(served): State<Arc<Served>>, request: Request) -> Response
     });
     let who = who.map_or_else(|| "no token".to_owned(), |name| format!("token {name}"));
     let peer = peer.map_or_else(|| "a client".to_owned(), |peer| peer.to_string());
+    served.endpoint.count_http(response.status().as_u16());
     tracing::info!("{peer} ({who}): {said}: {}", response.status().as_u16());
     harden(&mut response);
     response

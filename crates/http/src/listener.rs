@@ -4,7 +4,7 @@ use std::future::pending;
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::Router;
@@ -62,13 +62,50 @@ pub struct TlsFiles {
     pub key: PathBuf,
 }
 
-/// What agrees on TLS.
+/// What agrees on TLS, with the certificate that its files held when they were read last.
 #[derive(Clone)]
-struct Acceptor(TlsAcceptor);
+struct Acceptor {
+    files: TlsFiles,
+    current: Arc<RwLock<TlsAcceptor>>,
+}
+
+impl Acceptor {
+    fn new(files: &TlsFiles) -> io::Result<Self> {
+        Ok(Self { files: files.clone(), current: Arc::new(RwLock::new(acceptor(files)?)) })
+    }
+
+    fn current(&self) -> TlsAcceptor {
+        self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl std::fmt::Debug for Acceptor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("TLS")
+    }
+}
+
+/// Reads a listener's certificate again.
+#[derive(Clone, Debug, Default)]
+pub struct Renewal(Option<Acceptor>);
+
+impl Renewal {
+    /// Reads the files again: connections from now on are shown what they hold, and those that are open stay as they are.
+    /// Answers with the certificate's file, if there is one. Where a file cannot be used all stays as it was.
+    pub fn renew(&self) -> io::Result<Option<&Path>> {
+        let Some(Acceptor { files, current }) = &self.0 else { return Ok(None) };
+        let renewed = acceptor(files)?;
+        *current.write().unwrap_or_else(PoisonError::into_inner) = renewed;
+        Ok(Some(&files.cert))
+    }
+
+    /// The same, and tells the log of it.
+    pub fn renew_and_tell(&self) {
+        match self.renew() {
+            Ok(Some(cert)) => tracing::info!("{} was read again", cert.display()),
+            Ok(None) => tracing::info!("there is no certificate of a server to be read again"),
+            Err(error) => tracing::warn!("the certificate stays the one of before: {error}"),
+        }
     }
 }
 
@@ -84,7 +121,7 @@ pub struct Listener {
 impl Listener {
     /// Listens at `address`.
     pub fn bind(address: SocketAddr, tls: Option<&TlsFiles>) -> io::Result<Self> {
-        let tls = tls.map(acceptor).transpose()?;
+        let tls = tls.map(Acceptor::new).transpose()?;
         let what =
             |error: io::Error| io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"));
         let domain = socket2::Domain::for_address(address);
@@ -126,6 +163,11 @@ impl Listener {
     /// Whether it speaks TLS.
     pub fn secure(&self) -> bool {
         self.tls.is_some()
+    }
+
+    /// What reads its certificate again while it serves.
+    pub fn renewal(&self) -> Renewal {
+        Renewal(self.tls.clone())
     }
 
     /// How many connections are open, told at any time.
@@ -190,8 +232,11 @@ impl Listener {
                 continue;
             };
             tune(&stream);
-            let (app, watcher, tls) =
-                (app.clone(), graceful.map(GracefulShutdown::watcher), self.tls.clone());
+            let (app, watcher, tls) = (
+                app.clone(),
+                graceful.map(GracefulShutdown::watcher),
+                self.tls.as_ref().map(Acceptor::current),
+            );
             let (mut stopped, other) = (stopped.clone(), other());
             tokio::spawn(async move {
                 let serving = async {
@@ -207,10 +252,10 @@ impl Listener {
                     match tls {
                         None => answer(stream, from, app, watcher).await,
                         Some(tls) => tokio::select! {
-                            agreed = timeout(HANDSHAKE_TIME, tls.0.accept(stream)) => match agreed {
+                            agreed = timeout(HANDSHAKE_TIME, tls.accept(stream)) => match agreed {
                                 Ok(Ok(stream)) => answer(stream, from, app, watcher).await,
-                                Ok(Err(error)) => tracing::debug!("TLS was not agreed on: {error}"),
-                                Err(_) => tracing::debug!("TLS was not agreed on in {HANDSHAKE_TIME:?}"),
+                                Ok(Err(error)) => tracing::debug!("{peer}: TLS was not agreed on: {error}"),
+                                Err(_) => tracing::debug!("{peer}: TLS was not agreed on in {HANDSHAKE_TIME:?}"),
                             },
                             // Who has not said anything yet is not waited for.
                             _ = stopped.changed() => {}
@@ -286,7 +331,7 @@ fn most_connections() -> usize {
     open_files().saturating_sub(OTHER_FILES).clamp(16, MAX_CONNECTIONS)
 }
 
-fn acceptor(files: &TlsFiles) -> io::Result<Acceptor> {
+fn acceptor(files: &TlsFiles) -> io::Result<TlsAcceptor> {
     let wrong = |path: &Path, why: &dyn std::fmt::Display| {
         let why = format!("cannot use {}: {why}; give PEM files", path.display());
         io::Error::new(io::ErrorKind::InvalidInput, why)
@@ -305,5 +350,5 @@ fn acceptor(files: &TlsFiles) -> io::Result<Acceptor> {
         .with_single_cert(chain, key)
         .map_err(|error| wrong(&files.key, &error))?;
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Acceptor(TlsAcceptor::from(Arc::new(config))))
+    Ok(TlsAcceptor::from(Arc::new(config)))
 }

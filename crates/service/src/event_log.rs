@@ -27,6 +27,7 @@ pub enum Logged {
     Estimate { streams: u16, throughput: BitRate, reason: String },
     NoEstimate(String),
     Progress(Progress),
+    Waits(String),
     Retrying { pause: Duration, why: String },
     Paused,
     Resumed,
@@ -65,6 +66,7 @@ impl fmt::Display for Logged {
                 }
                 write!(f, ", {throughput_bps}, {}", count(*streams, "stream"))
             }
+            Self::Waits(why) => write!(f, "WAITING {why}"),
             Self::Retrying { pause, why } => write!(f, "RETRYING in {:.1} s: {why}", pause.as_secs_f64()),
             Self::Paused => f.write_str("PAUSED"),
             Self::Resumed => f.write_str("RESUMED"),

@@ -16,5 +16,5 @@ mod epochs;
 
 mod runner;
 
-pub use attempt::{BoxFuture, Class, Ended, Mover, Outcome, Run, StreamDemand};
+pub use attempt::{Away, BoxFuture, Class, Ended, Mover, Outcome, Run, StreamDemand};
 pub use programs::Programs;

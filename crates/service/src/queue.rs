@@ -119,6 +119,8 @@ pub struct Note {
     pub summary: Option<Summary>,
     /// How far it came.
     pub progress: Option<Progress>,
+    /// What kind of failure ended it, in a word; for who counts them, and kept nowhere.
+    pub cause: Option<&'static str>,
 }
 
 impl Note {
@@ -198,8 +200,9 @@ impl Queue {
         Ok(first)
     }
 
-    /// So many jobs that had ended wait again.
-    fn count_in(&self, jobs: usize) {
+    /// Those of these jobs that had ended wait again.
+    fn count_in(&self, changed: &[(JobId, Change)]) {
+        let jobs = changed.iter().filter(|(_, change)| change.from.is_final()).count();
         self.waiting.fetch_add(jobs as u64, Relaxed);
     }
 

@@ -6,11 +6,13 @@
 
 mod estimates;
 mod live;
+mod outages;
 mod outputs;
 mod pause;
 mod round;
 mod shares;
 mod size;
+mod tally;
 mod work;
 
 pub use estimates::Chooser;
@@ -18,6 +20,7 @@ pub use live::Live;
 pub(crate) use live::MAX_EPOCHS;
 pub use shares::Limits;
 pub use size::{Size, Sizes};
+pub use tally::Tallied;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -38,6 +41,7 @@ use tidegate_contract::text::{count, one_line};
 
 use live::Tracker;
 use shares::Table;
+use tally::{DEPENDENCY, NO_CAUSE, Tally, USER};
 
 /// Estimations that run at the same time; more wait.
 const ESTIMATIONS: usize = 8;
@@ -143,6 +147,7 @@ struct SchedulerState {
     /// The latest of each job that runs, to be looked at without waiting.
     trackers: std::sync::Mutex<BTreeMap<JobId, Arc<std::sync::Mutex<Tracker>>>>,
     estimations: Semaphore,
+    tally: Tally,
     /// Something may be ready to begin.
     work: Notify,
     stopping: watch::Sender<bool>,
@@ -184,6 +189,7 @@ impl Scheduler {
             board: Mutex::new(board),
             trackers: std::sync::Mutex::default(),
             estimations: Semaphore::new(ESTIMATIONS),
+            tally: Tally::default(),
             work: Notify::new(),
             stopping: watch::Sender::new(false),
             late: Arc::new(Semaphore::new(outputs::MAX_LATE)),
@@ -282,8 +288,8 @@ impl Scheduler {
     /// A job as it stands, with its latest progress if it runs.
     pub async fn job(&self, id: JobId) -> Result<Option<Job>, QueueError> {
         let mut job = self.shared.queue.get(id).await?;
-        if let (Some(job), Some(live)) = (&mut job, self.live(id)) {
-            job.progress = live.progress;
+        if let Some(job) = &mut job {
+            self.look(job);
         }
         Ok(job)
     }
@@ -296,12 +302,23 @@ impl Scheduler {
         limit: u32,
     ) -> Result<Vec<Job>, QueueError> {
         let mut jobs = self.shared.queue.page(states, before, limit).await?;
-        for job in jobs.iter_mut().filter(|job| job.state.is_active()) {
-            if let Some(live) = self.live(job.id) {
-                job.progress = live.progress;
-            }
-        }
+        jobs.iter_mut().for_each(|job| self.look(job));
         Ok(jobs)
+    }
+
+    /// Has a job tell how far it is by now, and what it waits for.
+    fn look(&self, job: &mut Job) {
+        let live = if job.state.is_active() { self.live(job.id) } else { None };
+        let stall = live.as_ref().and_then(|live| live.stall.as_ref());
+        outages::show(job, stall, |request| self.shared.queue.pair_of(request).ok());
+        if let Some(live) = live {
+            job.progress = live.progress;
+        }
+    }
+
+    /// What jobs did since the service began.
+    pub fn tallied(&self) -> Tallied {
+        self.shared.tally.so_far()
     }
 
     /// Changes of jobs from now on. A listener that falls behind misses some, and is told so.
@@ -373,6 +390,11 @@ impl SchedulerState {
         if !change.released.is_empty() {
             self.work.notify_one();
         }
+        if change.to.is_final() {
+            let cause = if change.to == State::Cancelled { USER } else { note.cause.unwrap_or(NO_CAUSE) };
+            self.tally.ended(change.to, cause);
+        }
+        change.doomed.iter().for_each(|_| self.tally.ended(State::Failed, DEPENDENCY));
         let logged = match change.to {
             State::Paused => Logged::Paused,
             State::Queued | State::Blocked if matches!(change.from, State::Paused | State::Failed) => {

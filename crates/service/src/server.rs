@@ -8,6 +8,9 @@ use std::time::Duration;
 use thiserror::Error;
 use tidegate_transfer::wire::ticket::Place;
 
+use tidegate_http::listener::{Listener, Renewal};
+use tokio::sync::mpsc;
+
 use crate::api::{Api, ApiParts, Config, DIRECTORY, EpochFiles, note_url, share_token};
 use crate::database::DatabaseError;
 use crate::estimate::{self, Program};
@@ -53,6 +56,8 @@ pub struct Options {
     pub lease_term: Duration,
     /// Of pauses drawn by chance.
     pub seed: u64,
+    /// Has the certificate read again whenever something comes.
+    pub renewals: mpsc::Receiver<()>,
 }
 
 /// A queue that services share.
@@ -107,23 +112,30 @@ pub async fn run(
         epochs,
         lease_term,
         seed,
+        renewals,
     } = options;
     let mut stop = std::pin::pin!(stop);
     let own = config.state.join(DIRECTORY);
     // Whether that was said.
     let mut listens = false;
     let mut _held = None;
+    let mut renewals = Some(renewals);
+    let mut listen = || -> io::Result<Listener> {
+        let listener = Api::listen(&config)?;
+        renewals.take().map(|renewals| tokio::spawn(renew(listener.renewal(), renewals)));
+        Ok(listener)
+    };
     let (listener, queue) = match &sharing {
         None => {
             let queue = Queue::open(&own).await?;
-            (Api::listen(&config)?, queue)
+            (listen()?, queue)
         }
         Some(sharing) => {
             nothing_waits(&own).await?;
             _held = Some(hold(&own)?);
             let shared = SharedQueue::open(&database).await?;
             share_token(&own, &shared).await?;
-            let listener = Api::listen(&config)?;
+            let listener = listen()?;
             let place = standby::place(&listener, sharing.reached_at.as_ref());
             let queue = match shared.try_take(&place).await? {
                 Some(queue) => queue,
@@ -197,6 +209,13 @@ pub async fn run(
     match taken_over {
         true => Err(QueueError::Busy(queue.place().to_owned()).into()),
         false => Ok(()),
+    }
+}
+
+/// Reads the certificate again as often as that is asked for.
+async fn renew(renewal: Renewal, mut asked: mpsc::Receiver<()>) {
+    while asked.recv().await.is_some() {
+        renewal.renew_and_tell();
     }
 }
 

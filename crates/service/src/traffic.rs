@@ -96,12 +96,18 @@ impl TrafficWatch {
 }
 
 impl OwnJob {
-    /// So much has it moved since it began.
-    pub fn has_moved(&mut self, bytes: ByteCount) {
+    /// So much has it moved since it began; answers with how much that is more than was known.
+    pub fn has_moved(&mut self, bytes: ByteCount) -> ByteCount {
         let new = bytes.0.saturating_sub(self.moved);
         self.moved += new;
         let mut flow = locked(&self.others.flow);
         flow.bytes = flow.bytes.wrapping_add(new);
+        ByteCount(new)
+    }
+
+    /// How much it has moved.
+    pub fn moved(&self) -> ByteCount {
+        ByteCount(self.moved)
     }
 
     /// The others that ran so far.

@@ -99,6 +99,7 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
         mover: Box::new(move || Ok(Arc::new(Gated(gated)))),
         epochs: Box::new(|id| format!("/nowhere/{id}").into()),
         seed: 1,
+        renewals: mpsc::channel(1).1,
     };
     let (ready, mut urls) = mpsc::unbounded_channel();
     let (stop, stopped) = oneshot::channel::<()>();

@@ -352,6 +352,12 @@ async fn what_failed_is_tried_again_alone_or_with_all_that_failed_so(place: &Pla
     assert_eq!((job.state, job.failures, job.outage_since_ms, job.ended_ms), (State::Queued, 0, None, None));
     assert_eq!(state(&queue, ids[1]).await, State::Blocked);
     assert!(matches!(queue.retry(ids[0], &Note::default(), 3).await, Err(QueueError::Illegal(..))));
+    // One that waits to be tried again need not be waited for, and waits already.
+    happen(&queue, ids[0], &[Event::Claimed, Event::Broke]).await;
+    let waiting = queue.waiting();
+    let changed = queue.retry(ids[0], &Note::why("at once"), 3).await.expect("at once");
+    assert_eq!((changed.len(), changed[0].1.from, changed[0].1.to), (1, State::Retrying, State::Queued));
+    assert_eq!(queue.waiting(), waiting);
     // The same cause is the same whatever time was tried.
     let alike = queue.retry_alike("h: nobody answers (given up after 9 s)", &Note::default(), 4).await;
     let alike: Vec<JobId> = alike.expect("wait again").into_iter().map(|(id, _)| id).collect();

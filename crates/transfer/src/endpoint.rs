@@ -4,6 +4,7 @@
 
 pub mod access;
 mod accounts;
+mod counted;
 mod files;
 mod hosted;
 mod iperf3;
@@ -13,6 +14,7 @@ mod private;
 mod reach;
 mod report;
 mod rights;
+mod served;
 mod turns;
 mod unauthenticated;
 
@@ -43,9 +45,12 @@ use crate::wire::ticket::{Address, Claims, Place, Ticket, derive_key, proof};
 use crate::wire::tls::{Identity, write_private};
 
 use accounts::{Account, Accounts};
+use counted::Counted;
+pub use counted::{EndpointCounts, Moved};
 use hosted::Hosted;
 use iperf3::Servers;
 use log_limiter::LogLimiter;
+use served::ServedRoot;
 use turns::Turns;
 use unauthenticated::{Answer, Caps, Origin, UnauthenticatedPeers};
 
@@ -117,8 +122,7 @@ impl Config {
 #[derive(Debug)]
 pub struct Endpoint {
     config: Config,
-    root: Root,
-    absolute: Vec<u8>,
+    served: ServedRoot,
     followed: Vec<Vec<u8>>,
     /// What lies beneath the root, or where links lead, and no peer finds.
     hidden: Vec<PathBuf>,
@@ -141,6 +145,7 @@ pub struct Endpoint {
     /// Where others reach it over HTTP.
     http: OnceLock<String>,
     revoked: Mutex<access::Revoked>,
+    counted: Counted,
 }
 
 impl Endpoint {
@@ -173,8 +178,7 @@ impl Endpoint {
         })?;
         let tls = identity.server()?;
         Ok(Arc::new(Self {
-            root,
-            absolute,
+            served: ServedRoot::new(root, absolute),
             followed,
             hidden,
             listener,
@@ -194,6 +198,7 @@ impl Endpoint {
             iperf3: config.iperf3.clone().map(Servers::new),
             http: OnceLock::new(),
             revoked: Mutex::default(),
+            counted: Counted::default(),
             config,
         }))
     }
@@ -226,7 +231,7 @@ impl Endpoint {
                 break;
             }
             match socket {
-                Ok((socket, peer)) => self.receive(socket, Origin::of(peer.ip())),
+                Ok((socket, peer)) => self.receive(socket, peer),
                 Err(error) => {
                     self.could_not_serve(&error);
                     // Out of descriptors, most likely: those of an unauthenticated peer are free in a moment.
@@ -244,13 +249,29 @@ impl Endpoint {
     pub fn take(self: &Arc<Self>, socket: TcpStream) -> Result<()> {
         let lost = |error| Error::connection("lost the connection to", "whoever asked for it", error);
         let peer = socket.peer_addr().map_err(lost)?;
-        self.receive(socket, Origin::of(peer.ip()));
+        self.receive(socket, peer);
         Ok(())
     }
 
     /// What lies beneath the root, or in a directory that links may lead to, and is not served.
     pub fn not_served(&self) -> &[PathBuf] {
         &self.hidden
+    }
+
+    /// The directory that is served, as it is now.
+    fn root(&self) -> Result<Arc<Root>> {
+        self.served.open(&self.config, &self.followed)
+    }
+
+    /// Counts a request that was answered over HTTP with this status.
+    pub fn count_http(&self, status: u16) {
+        self.counted.answered(status);
+    }
+
+    /// What it did since it began.
+    pub fn counts(&self) -> EndpointCounts {
+        let unproven = self.unauthenticated.lock().expect("not poisoned").len() as u64;
+        EndpointCounts { unproven, has_root: self.root().is_ok(), ..self.counted.so_far() }
     }
 
     /// The port it listens on.
@@ -294,7 +315,8 @@ impl Endpoint {
         }
     }
 
-    fn receive(self: &Arc<Self>, socket: TcpStream, origin: Origin) {
+    fn receive(self: &Arc<Self>, socket: TcpStream, peer: SocketAddr) {
+        let origin = Origin::of(peer.ip());
         let known = match socket.try_clone() {
             Ok(known) => known,
             Err(error) => return self.could_not_serve(&error),
@@ -317,13 +339,16 @@ impl Endpoint {
             match arrival {
                 Ok(None) => {}
                 Ok(Some(arrival)) => {
-                    if let Err(error) = endpoint.admit(arrival, origin) {
+                    if let Err(error) = endpoint.admit(arrival, (origin, peer)) {
                         tracing::info!("{error}");
                     }
                 }
                 Err(error) => {
+                    endpoint.counted.refused("handshake");
                     if let Some(count) = endpoint.failed.count(Instant::now()) {
-                        tracing::info!("{error} ({count} such connections since the last such line)");
+                        tracing::info!(
+                            "{peer} was refused: {error} ({count} such connections since the last such line)"
+                        );
                     }
                 }
             }
@@ -341,10 +366,12 @@ impl Endpoint {
     }
 
     /// Checks an arrival's proof, then serves it.
-    fn admit(self: &Arc<Self>, arrival: Arrival, origin: Origin) -> Result<()> {
+    fn admit(self: &Arc<Self>, arrival: Arrival, (origin, peer): (Origin, SocketAddr)) -> Result<()> {
         let Arrival { mut channel, opening, binding } = arrival;
         match opening {
-            Opening::Stream(hello) => self.admit_stream(channel, &hello, &binding),
+            Opening::Stream(hello) => {
+                self.admit_stream(channel, &hello, &binding).map_err(|error| error.within(peer.to_string()))
+            }
             Opening::Session(hello) => match self.admit_session(&channel, &hello, &binding) {
                 Ok(session) => {
                     let _here = Here::new(self, origin);
@@ -357,7 +384,8 @@ impl Endpoint {
                     let _ =
                         std::io::Write::write_all(&mut channel, &encode(&Message::Refused(error.clone())));
                     let _ = channel.finish();
-                    Err(error.within("a peer was refused"))
+                    self.counted.refused(word(error.kind));
+                    Err(error.within(format!("{peer} was refused")))
                 }
             },
         }
@@ -468,6 +496,16 @@ impl Endpoint {
         if self.draining.load(Relaxed) && self.is_idle() {
             self.wake();
         }
+    }
+}
+
+/// A kind of refusal, in a word.
+fn word(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::Authentication => "authentication",
+        ErrorKind::Protocol => "protocol",
+        ErrorKind::Busy => "busy",
+        _ => "other",
     }
 }
 

@@ -10,6 +10,7 @@ use std::thread;
 
 use clap::Args;
 use tidegate_control::ByteCount;
+use tidegate_gateway::Renewal;
 use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
 use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::sys::memory::keep_few_heaps;
@@ -17,7 +18,7 @@ use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
-use crate::over_http::HttpArgs;
+use crate::over_http::{HttpArgs, OverHttp};
 use crate::remotes;
 use crate::settings::{Plane, TrustArgs, staging_size};
 use crate::ssh::agent;
@@ -30,7 +31,8 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIF
 /// Serve a directory to those who hold a ticket.
 ///
 /// The first line on standard output is the ticket, a URL to which a path is appended. Key, secret and
-/// so the ticket survive a restart. SIGTERM lets running transfers finish and exits 0.
+/// so the ticket survive a restart. SIGTERM lets running transfers finish and exits 0. SIGHUP reads the
+/// certificate of --https again and ends nothing.
 #[derive(Debug, Args)]
 pub struct EndpointArgs {
     /// The directory to serve; nothing outside it can be reached, but by --follow. This program's own state and keys are not
@@ -42,7 +44,7 @@ pub struct EndpointArgs {
     #[arg(
         long, hide_short_help = true, conflicts_with_all = [
             "root", "follow", "listen", "advertise", "read_only", "data_plane", "iperf3", "allow_local_targets",
-            "sessions", "threads", "memory", "tls_ca", "https", "http",
+            "sessions", "threads", "memory", "tls_ca", "https", "http", "status",
         ]
     )]
     once: bool,
@@ -141,7 +143,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     tracing::info!("serving {} on {listen}, advertised as {}{ticket}", root.display(), address.place());
     let over_http = args.http.serve(&endpoint, &address.host)?;
     say_what_is_not_served(&endpoint);
-    drain_on_signals(&endpoint);
+    drain_on_signals(&endpoint, over_http.as_ref().map(OverHttp::renewal).unwrap_or_default());
     endpoint.serve();
     if let Some(over_http) = over_http {
         over_http.stop();
@@ -166,19 +168,26 @@ fn say_what_is_not_served(endpoint: &Endpoint) {
     }
 }
 
-/// SIGTERM or Ctrl-C: no new sessions, and the end once the running ones are done. A second: at once.
-fn drain_on_signals(endpoint: &Arc<Endpoint>) {
-    use signal_hook::consts::{SIGINT, SIGTERM};
+/// SIGTERM or Ctrl-C: no new sessions, and the end once the running ones are done. A second: at once. SIGHUP: the
+/// certificate is read again, and nothing ends.
+fn drain_on_signals(endpoint: &Arc<Endpoint>, renewal: Renewal) {
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let endpoint = Arc::clone(endpoint);
-    match signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) {
+    match signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) {
         Ok(mut signals) => {
             thread::spawn(move || {
-                let mut signals = signals.forever();
-                signals.next();
-                tracing::info!("draining: running transfers may finish, new ones are refused");
-                endpoint.drain();
-                signals.next();
-                std::process::exit(i32::from(crate::exit::INTERRUPTED));
+                let mut drains = false;
+                for signal in signals.forever() {
+                    match signal {
+                        SIGHUP => renewal.renew_and_tell(),
+                        _ if drains => std::process::exit(i32::from(crate::exit::INTERRUPTED)),
+                        _ => {
+                            tracing::info!("draining: running transfers may finish, new ones are refused");
+                            endpoint.drain();
+                            drains = true;
+                        }
+                    }
+                }
             });
         }
         Err(error) => tracing::warn!("signals will end transfers at once: {error}"),

@@ -11,9 +11,9 @@ use tidegate_contract::text::count;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount, Meter};
 use tidegate_service::fleet::{MoverStanding, Standing};
-use tidegate_service::job::{JobId, JobKind};
+use tidegate_service::job::{JobId, JobKind, State};
 
-use crate::service::jobs::{POLL_INTERVAL, ShownJob, progress};
+use crate::service::jobs::{POLL_INTERVAL, ShownJob, moment, progress};
 use crate::service::{Service, ServiceArgs};
 use crate::terminal;
 
@@ -34,7 +34,7 @@ pub struct JobArgs {
     /// Let it go on
     #[arg(long, conflicts_with_all = ["retry", "follow"])]
     resume: bool,
-    /// Try it again after it has failed, and what failed because it did
+    /// Try it again after it has failed, and what failed because it did; or at once, where it waits to be
     #[arg(long, conflicts_with = "follow")]
     retry: bool,
     /// With --retry: all that failed for the same reason as well
@@ -87,6 +87,12 @@ fn text(shown: &ShownJob) -> String {
         add("kind", "estimation".to_owned());
     }
     add("progress", progress(job));
+    add("submitted", moment(job.submitted_ms));
+    add("started", job.started_ms.map(moment).unwrap_or_default());
+    if let Some(next) = job.not_before_ms.filter(|_| job.state == State::Retrying) {
+        add("again", moment(next));
+    }
+    add("ended", job.ended_ms.map(moment).unwrap_or_default());
     add("attempts", job.attempts.to_string());
     if request.priority != 0 {
         add("priority", request.priority.to_string());
@@ -178,7 +184,8 @@ fn follow(args: &JobArgs, service: &Service) -> anyhow::Result<ExitCode> {
             } else {
                 let shown: ShownJob = serde_json::from_str(data)?;
                 let changed = last.as_ref().is_none_or(|last| last.job.state != shown.job.state);
-                if changed && !args.json && !shown.job.state.is_final() {
+                let waits = shown.job.state == State::Running && shown.job.outage_since_ms.is_some();
+                if (changed || waits) && !args.json && !shown.job.state.is_final() {
                     let job = &shown.job;
                     terminal::tell(&format!("job {} {}: {}", job.id, job.state.in_words(), job.reason));
                 }

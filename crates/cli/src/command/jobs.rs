@@ -9,7 +9,7 @@ use serde_json::Value;
 use tidegate_service::job::{Job, State};
 
 use crate::service::ServiceArgs;
-use crate::service::jobs::progress;
+use crate::service::jobs::{age, progress};
 use crate::terminal;
 
 /// Jobs asked for at once.
@@ -68,12 +68,18 @@ pub fn run(args: &JobsArgs) -> anyhow::Result<ExitCode> {
     let jobs: Vec<Job> = all.jobs.into_iter().map(serde_json::from_value).collect::<Result<_, _>>()?;
     let mut lines: Vec<String> = Vec::new();
     if !jobs.is_empty() {
-        lines.push(format!("{:>8}  {:10}  {:42}  from → to", "job", "state", "progress"));
+        let [job, state, age, started, ended] = ["job", "state", "age", "started", "ended"];
+        let when = format!("{age:>7}  {started:>10}  {ended:>10}");
+        lines.push(format!("{job:>8}  {state:10}  {when}  {:42}  from → to", "progress"));
     }
-    lines.extend(jobs.iter().map(|job| {
-        let route = job.request.route_in_words();
-        format!("{:>8}  {:10}  {:42}  {route}", job.id, job.state, progress(job))
-    }));
+    for job in &jobs {
+        let ago = |at: Option<i64>| at.map_or("-".to_owned(), |ms| format!("{} ago", age(ms)));
+        let (started, ended) = (ago(job.started_ms), ago(job.ended_ms));
+        let when = format!("{:>7}  {started:>10}  {ended:>10}", age(job.submitted_ms));
+        let (progress, route) = (progress(job), job.request.route_in_words());
+        lines.push(format!("{:>8}  {:10}  {when}  {progress:42}  {route}", job.id, job.state));
+        lines.extend(why(job).map(|why| format!("{:>8}  {why}", "")));
+    }
     let counts: Vec<String> = all
         .counts
         .iter()
@@ -83,4 +89,14 @@ pub fn run(args: &JobsArgs) -> anyhow::Result<ExitCode> {
     lines.push(if counts.is_empty() { "no jobs".to_owned() } else { counts.join(", ") });
     terminal::print(&lines.join("\n"))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why a job does not get on, or did not.
+fn why(job: &Job) -> Option<&str> {
+    let tells = match job.state {
+        State::Failed | State::Retrying => true,
+        State::Running | State::Queued => job.outage_since_ms.is_some(),
+        _ => false,
+    };
+    (tells && !job.reason.is_empty()).then_some(&job.reason[..])
 }

@@ -21,6 +21,7 @@ use tidegate_transfer::wire::ticket::Place;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
 use crate::drive::raise_file_limit;
 use crate::exit::{INTERRUPTED, usage};
@@ -113,6 +114,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let sizes = Sizes { program: program.path.clone(), servers: trusted.servers.clone() };
     let mut programs = Programs::new(program.path.clone(), state.clone());
     (programs.endpoints, programs.servers) = (trusted.endpoints, trusted.servers);
+    let (renew, renewals) = mpsc::channel(1);
     let options = Options {
         api: Config {
             listen: listen_address(&args.listen, DEFAULT_LISTEN)?,
@@ -148,9 +150,17 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
         mover: Box::new(move || programs.mover()),
         lease_term: args.lease_term.unwrap_or(TERM),
         seed: args.seed,
+        renewals,
     };
     let runtime = Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
+        let mut hangup = signal(SignalKind::hangup())?;
+        tokio::spawn(async move {
+            while hangup.recv().await.is_some() {
+                // One that waits already stands for all.
+                let _ = renew.try_send(());
+            }
+        });
         let (mut interrupt, mut terminate) =
             (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let stop = async move {

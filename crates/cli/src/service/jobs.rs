@@ -1,8 +1,10 @@
 //! Jobs as a service shows them.
 
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::fleet::Standing;
@@ -78,5 +80,52 @@ pub fn progress(job: &Job) -> String {
             }
             text
         }
+    }
+}
+
+/// A time, here and to the second, and how long ago that is or how soon.
+pub fn moment(ms: i64) -> String {
+    let Some((at, now)) = Timestamp::from_millisecond(ms).ok().zip(now_ms()) else { return String::new() };
+    let at = at.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string();
+    match now - ms {
+        past @ 0.. => format!("{at}, {} ago", between(past)),
+        future => format!("{at}, in {}", between(-future)),
+    }
+}
+
+/// How long ago that was, in a few characters.
+pub fn age(ms: i64) -> String {
+    now_ms().map_or_else(String::new, |now| between((now - ms).max(0)))
+}
+
+fn now_ms() -> Option<i64> {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
+}
+
+fn between(ms: i64) -> String {
+    let seconds = ms / 1000;
+    match seconds {
+        ..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_told_with_their_age() {
+        let ago = |seconds: i64| now_ms().expect("a clock") - seconds * 1000 - 100;
+        assert_eq!(
+            [5, 119, 120, 7200, 200_000].map(|s| age(ago(s))),
+            ["5 s", "119 s", "2 min", "2 h", "2 d"]
+        );
+        let told = moment(ago(300));
+        assert!(told.ends_with(", 5 min ago") && told.starts_with("20"), "{told}");
+        assert!(moment(ago(-600)).contains(", in 9 min"), "{}", moment(ago(-600)));
+        assert_eq!(moment(i64::MAX), "");
     }
 }

@@ -64,13 +64,12 @@ pub enum Put {
 }
 
 impl Executable {
-    /// The file at `path`, or else this program, if it runs on hosts other than this one.
+    /// The file at `path`, or else this program.
     pub fn read(path: Option<&Path>) -> Result<Self> {
         let (name, path) = match path {
             Some(path) => (show(path.as_os_str().as_encoded_bytes()).into_owned(), path),
             None => ("this `tidegate`".to_owned(), Path::new("/proc/self/exe")),
         };
-        let is_ours = path == Path::new("/proc/self/exe");
         let failed = |error| Error::io("read", path.as_os_str().as_encoded_bytes(), error);
         if !std::fs::metadata(path).map_err(failed)?.is_file() {
             return Err(usage(format!("--install-remote: {name} is no file")));
@@ -79,10 +78,6 @@ impl Executable {
         let elf = Elf::of(&content).ok_or_else(|| {
             usage(format!("--install-remote: {name} is no program of Linux for a 64-bit processor"))
         })?;
-        if is_ours && !elf.is_static {
-            let why = "it needs libraries that other hosts may not have: give a static one by --install-remote=FILE";
-            return Err(usage(format!("{name} cannot be put onto another host, since {why}")));
-        }
         let mut hashers = Hashers::new([Algorithm::Sha256]);
         hashers.update(&content);
         let sha256 =
@@ -187,6 +182,16 @@ impl Executable {
         )))
     }
 
+    /// What runs where this does not.
+    fn remedy(&self) -> &'static str {
+        match self.elf.is_static {
+            true => "give one that does by --install-remote=FILE",
+            false => {
+                "it needs libraries of this host; give a static one by --install-remote=FILE, as `make dist` makes it (docs/install.md)"
+            }
+        }
+    }
+
     fn refused(&self, word: &str, rest: &str, place: &str) -> Error {
         let name = &self.name;
         let (kind, why) = match word {
@@ -211,7 +216,7 @@ impl Executable {
             ),
             "run" => (
                 ErrorKind::Usage,
-                format!("it does not run there ({rest}): give a static one by --install-remote=FILE"),
+                format!("it does not run there ({rest}): {}", self.remedy()),
             ),
             "version" => (
                 ErrorKind::Usage,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_contract::outage_line;
 use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::BLOCK;
@@ -375,7 +376,10 @@ impl<'s> Worker<'s> {
                 }
                 let next = host.unreachable(now, proven, shared.settings.retry_for);
                 if let outage::Next::Again { left, tell: true, .. } = next {
-                    tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
+                    tracing::warn!(
+                        "{}",
+                        outage_line::write(&error.to_string(), true, &duration_in_words(left))
+                    );
                 }
                 state.outlast(body, job.mirror, error, next, retries, mixes)
             }

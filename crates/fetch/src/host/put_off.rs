@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use tidegate_contract::outage_line;
 use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::outage::{self, Outage};
@@ -37,7 +38,7 @@ fn words(error: &Error, asked: Option<Duration>, next: outage::Next) -> Option<S
         }
         // Being put off for a moment is nothing to tell of.
         None if failures < 2 => None,
-        None => Some(format!("{error}; trying again for up to {for_up_to}")),
+        None => Some(outage_line::write(&error.to_string(), false, &for_up_to)),
     }
 }
 

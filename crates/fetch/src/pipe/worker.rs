@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
+use tidegate_contract::outage_line;
 use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
@@ -189,7 +190,10 @@ impl<'s> PipeWorker<'s> {
                 if proven || !host.turned_away(now, asked_at) {
                     let next = host.unreachable(now, proven, retry_for);
                     if let outage::Next::Again { left, tell: true, .. } = next {
-                        tracing::warn!("{error}; trying again for up to {}", duration_in_words(left));
+                        tracing::warn!(
+                            "{}",
+                            outage_line::write(&error.to_string(), true, &duration_in_words(left))
+                        );
                     }
                     state.outlast(claim, &error, next);
                 }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::IntoResponse;
@@ -15,13 +15,14 @@ use tidegate_contract::epoch_line;
 use tidegate_control::Epoch;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 
 use super::App;
 use super::frame::{Path, Routes};
 use super::jobs::{View, find};
 use super::problem::Problem;
-use crate::job::{JobId, JobKind};
+use crate::job::{JobId, JobKind, State as JobState};
 use crate::scheduler::MAX_EPOCHS;
 
 /// Events on their way to a client that reads slowly.
@@ -32,6 +33,9 @@ const ALIVE: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_secs(2);
 /// How often the movers of a job of many hosts are told of.
 const MOVERS: Duration = Duration::from_secs(5);
+
+/// How often it is told again why a job that runs does not get on.
+const STALL: Duration = Duration::from_secs(5);
 
 /// Bytes that are read at the end of what a job left: as many epochs as are told of one that runs, and some.
 const LEFT: u64 = 1 << 20;
@@ -90,8 +94,15 @@ async fn tell(app: &App, id: JobId, sender: &Sender) -> Option<()> {
             for epoch in &live.epochs {
                 send(sender, "epoch", &**epoch).await?;
             }
+            let mut look = tokio::time::interval_at(Instant::now() + STALL, STALL);
             loop {
                 tokio::select! {
+                    _ = look.tick() => {
+                        let job = app.scheduler.job(id).await.ok()??;
+                        if job.state == JobState::Running && job.outage_since_ms.is_some() {
+                            send(sender, "job", &View::new(job)).await?;
+                        }
+                    }
                     epoch = live.to_come.recv() => match epoch {
                         Ok(epoch) => {
                             send(sender, "epoch", &*epoch).await?;

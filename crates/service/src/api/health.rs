@@ -8,18 +8,23 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tidegate_control::BitRate;
+use tidegate_http::prometheus::{self, Series, family, one};
 
 use super::App;
 use super::frame::Routes;
-use super::metrics::{Series, family};
 use super::problem::Problem;
 use crate::database::DatabaseError;
 use crate::fleet::HostStanding;
+use crate::history::Timestamp;
 use crate::job::State as JobState;
+use crate::scheduler::Tallied;
 
 /// The states in which something runs, and the most jobs looked at there.
 const ACTIVE: [JobState; 3] = [JobState::Running, JobState::Pausing, JobState::Cancelling];
 const MAX_ACTIVE: u32 = 1000;
+
+/// The states in which a job may wait for an end that does not answer.
+const WITH_OUTAGES: [JobState; 3] = [JobState::Running, JobState::Retrying, JobState::Queued];
 
 /// Most hosts of movers that are told of.
 const MAX_HOSTS: u32 = 1000;
@@ -70,7 +75,6 @@ async fn document() -> Response {
 
 async fn metrics(State(app): State<Arc<App>>) -> Response {
     let mut text = String::new();
-    let one = |value: f64| -> [Series; 1] { [(Vec::new(), value)] };
     let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
     family(&mut text, "tidegate_build_info", "gauge", "The version that runs.", [(build, 1.0)]);
     let open = (app.connections)() as f64;
@@ -80,6 +84,23 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
             (vec![("state", state.name().to_owned())], counts.get(&state).copied().unwrap_or_default() as f64)
         });
         family(&mut text, "tidegate_jobs", "gauge", "Jobs that are known, by state.", jobs);
+    }
+    of_jobs(&mut text, &app.scheduler.tallied());
+    if let Ok(oldest) = app.scheduler.queue().oldest_queued_ms().await {
+        let age = oldest.map_or(0, |ms| Timestamp::now().0.saturating_sub(ms).max(0));
+        let name = "tidegate_jobs_oldest_queued_age_seconds";
+        let help = "How long ago the job was submitted that waits for its turn the longest; 0 if none does.";
+        family(&mut text, name, "gauge", help, one(age as f64 / 1000.0));
+    }
+    if let Ok(waiting) = app.scheduler.page(&WITH_OUTAGES, None, MAX_ACTIVE).await {
+        let ages = waiting.iter().filter_map(|job| job.outage_since_ms);
+        let ages: Vec<i64> = ages.map(|ms| Timestamp::now().0.saturating_sub(ms).max(0)).collect();
+        let name = "tidegate_jobs_in_outage";
+        let help = "Jobs that run or wait to be tried again, and of which an end does not answer.";
+        family(&mut text, name, "gauge", help, one(ages.len() as f64));
+        let oldest = ages.into_iter().max().unwrap_or(0) as f64 / 1000.0;
+        let name = "tidegate_jobs_longest_outage_seconds";
+        family(&mut text, name, "gauge", "How long the longest of these outages has lasted.", one(oldest));
     }
     // What cannot be read now is left out, and the next time it is there.
     if let Ok(active) = app.scheduler.page(&ACTIVE, None, MAX_ACTIVE).await {
@@ -105,7 +126,23 @@ async fn metrics(State(app): State<Arc<App>>) -> Response {
         fleet(&mut text, &hosts);
     }
     app.metrics.write(&mut text);
-    ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response()
+    ([(CONTENT_TYPE, prometheus::CONTENT_TYPE)], text).into_response()
+}
+
+/// What jobs did since the service began.
+fn of_jobs(text: &mut String, tallied: &Tallied) {
+    let bytes = "Bytes of content that jobs moved since the service began.";
+    family(text, "tidegate_job_bytes_total", "counter", bytes, one(tallied.bytes as f64));
+    let files = "Files that jobs completed since the service began.";
+    family(text, "tidegate_job_files_total", "counter", files, one(tallied.files as f64));
+    let by = |counted: &[(&'static str, &'static str, u64)], how: &'static str| -> Vec<Series> {
+        let labels = |value: &str, cause: &str| vec![(how, value.to_owned()), ("cause", cause.to_owned())];
+        counted.iter().map(|&(value, cause, count)| (labels(value, cause), count as f64)).collect()
+    };
+    let attempts = "Attempts at jobs that ended since the service began, by how and why.";
+    family(text, "tidegate_job_attempts_total", "counter", attempts, by(&tallied.attempts, "outcome"));
+    let ended = "Jobs that ended since the service began, by how and why.";
+    family(text, "tidegate_jobs_ended_total", "counter", ended, by(&tallied.ended, "state"));
 }
 
 /// What movers do, by their hosts.

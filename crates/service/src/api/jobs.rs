@@ -22,6 +22,7 @@ use crate::job::{Event, Job, JobId, JobKind, Request, State as JobState};
 use crate::queue::{IdempotencyKey, Queue, QueueError, Submission};
 use tidegate_contract::text::one_line;
 use tidegate_http::listener::Peer;
+use tidegate_transfer::wire::ticket::Address;
 
 /// Jobs of a page unless told otherwise, and at most.
 const PAGES: (u32, u32) = (50, 100);
@@ -182,6 +183,15 @@ async fn take(app: &App, headers: &HeaderMap, body: &str) -> Result<(Submission,
     if requests.iter().any(|request| request.kind == JobKind::Spread) {
         let why = "a job that many hosts move has to be listed";
         return Err(Problem::bad_request(why, "begin it by `tidegate spread`, or POST /api/v1/spreads"));
+    }
+    for (number, request) in requests.iter().enumerate() {
+        let addresses = request.sources.iter().chain([&request.destination]);
+        let endpoints = addresses.filter(|text| Address::is_address(text.as_bytes()));
+        for endpoint in endpoints {
+            Address::parse(endpoint.as_bytes()).map_err(|error| {
+                Problem::bad_request(format!("job {} of the batch: {error}", number + 1), wrong)
+            })?;
+        }
     }
     let key = key_of(headers)?;
     let submission = app.scheduler.submit_once(key.as_ref(), &requests).await?;

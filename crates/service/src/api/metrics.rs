@@ -3,13 +3,13 @@
 //! Labels are bounded: routes as they are declared, classes of status, states of jobs. No job's id is a label.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+use tidegate_http::prometheus::{family, head, line};
 
 /// Upper bounds of the times that answers are counted by, in ms.
 const BOUNDS_MS: [f64; 11] = [0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 500.0, 2_500.0, 30_000.0];
@@ -27,9 +27,6 @@ struct Counted {
     count: u64,
     seconds: f64,
 }
-
-/// One series of a gauge or a counter: its labels as pairs, and its value.
-pub type Series = (Vec<(&'static str, String)>, f64);
 
 impl Metrics {
     fn add(&self, route: &str, status: u16, took: Duration) {
@@ -70,33 +67,6 @@ impl Metrics {
             line(text, &format!("{name}_count"), &labels, counted.count as f64);
         }
     }
-}
-
-/// Writes one family of series.
-pub fn family(
-    text: &mut String,
-    name: &str,
-    kind: &str,
-    help: &str,
-    series: impl IntoIterator<Item = Series>,
-) {
-    head(text, name, kind, help);
-    for (labels, value) in series {
-        line(text, name, &labels, value);
-    }
-}
-
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-fn line(text: &mut String, name: &str, labels: &[(&'static str, String)], value: f64) {
-    text.push_str(name);
-    for (i, (label, value)) in labels.iter().enumerate() {
-        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
-        let _ = write!(text, "{}{label}=\"{value}\"", if i == 0 { '{' } else { ',' });
-    }
-    let _ = writeln!(text, "{} {value}", if labels.is_empty() { "" } else { "}" });
 }
 
 /// Counts a request and its answer.

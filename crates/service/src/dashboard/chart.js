@@ -26,7 +26,7 @@ function powers(low, high) {
 }
 
 // A series: { key, name, points: [[x, y], …], step, area, dots, line: false }.
-// options: { label, x: { format, log, integer, min, max }, y: { format, integer }, latest: "now" }
+// options: { label, left: room for the names of the scale, so that charts beneath each other line up, x: { format, log, integer, min, max }, y: { format, integer }, latest: "now" }
 export function chart(options) {
   const legend = h("div", { class: "legend" });
   const where = h("span", { class: "where" });
@@ -106,7 +106,7 @@ export function chart(options) {
     let rows = steps(0, most, 4);
     if (options.y.integer) rows = [...new Set(rows.map(Math.round))];
     const names = rows.map(options.y.format);
-    const left = Math.ceil(Math.max(...names.map((name) => name.length)) * CHARACTER, options.left ?? 0) + 12;
+    const left = Math.ceil(Math.max(...names.map((name) => name.length * CHARACTER), options.left ?? 0)) + 12;
     const place = options.x.log ? Math.log2 : (x) => x;
     scale = {
       x: (x) => left + ((place(x) - place(low)) / (place(high) - place(low))) * (width - left - RIGHT),

@@ -10,6 +10,8 @@ import { estimateCard, remembered } from "./estimate.js";
 // Half an hour of epochs of a second; older ones are left out of the charts.
 const KEPT = 1800;
 const STAGES = ["read", "network", "write"];
+// As much as the longest rate takes, so that time runs alike in both charts.
+const LEFT = 74;
 const ENDED = ["done", "failed", "cancelled"];
 
 const seconds = { format: (x) => duration(x * 1000), tick: (x) => duration(x * 1000), bases: [1, 2, 5, 10], min: 0 };
@@ -39,8 +41,8 @@ export function jobView({ root, words: [id], complain }) {
   const failedList = h("ul", { class: "small" });
   const failed = h("section", { class: "card", hidden: true }, h("h2", null, "Files that did not arrive"), failedList);
   const live = h("section", { class: "card", hidden: true, "aria-label": "Live" });
-  const throughput = chart({ label: "Throughput", left: 64, x: seconds, y: { format: rate }, none: "Waiting for the first epoch" });
-  const workers = chart({ label: "Concurrency", left: 64, x: seconds, y: { format: (n) => String(Math.round(n)), integer: true }, none: "Waiting for the first epoch" });
+  const throughput = chart({ label: "Throughput", left: LEFT, x: seconds, y: { format: rate }, none: "Waiting for the first epoch" });
+  const workers = chart({ label: "Concurrency", left: LEFT, x: seconds, y: { format: (n) => String(Math.round(n)), integer: true }, none: "Waiting for the first epoch" });
   const path = h("p", { class: "muted small" });
   live.append(throughput.element, workers.element, path);
 
@@ -128,7 +130,8 @@ export function jobView({ root, words: [id], complain }) {
     // The reason has a place of its own here.
     say(about, detail({ ...job, reason: null }));
     say(why, job.reason ?? "");
-    show(why, Boolean(job.reason) && job.state !== "running");
+    why.className = `why ${job.state}`;
+    show(why, Boolean(job.reason) && (job.state !== "running" || job.reason !== "begun"));
     for (const { name, button } of actions) show(button, (job.actions ?? []).includes(name));
     show(alike, (job.actions ?? []).includes("retry"));
     // What is told live of a job's state says nothing of its shards.

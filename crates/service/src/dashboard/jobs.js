@@ -43,7 +43,7 @@ export function detail(job) {
   const streams = progress.streams ? plural(progress.streams, "stream") : null;
   const left = progress.left_ms ? Math.ceil(progress.left_ms / 1000) * 1000 : null;
   const words = {
-    running: [sizes, progress.throughput_bps ? rate(progress.throughput_bps) : null, streams, left ? `${duration(left)} left` : null],
+    running: [job.outage_since_ms ? job.reason : null, sizes, progress.throughput_bps ? rate(progress.throughput_bps) : null, streams, left ? `${duration(left)} left` : null],
     done: [summary ? bytes(summary.bytes) : null, summary?.goodput_bps ? rate(summary.goodput_bps) : null,
       summary?.duration_ms ? `in ${duration(summary.duration_ms)}` : null, ago(job.ended_ms)],
     queued: [`submitted ${ago(job.submitted_ms)}`, job.request.priority ? `priority ${job.request.priority}` : null],

@@ -26,7 +26,9 @@ pub fn text(job: JobId, at: Timestamp, event: &Logged) -> String {
             log.event(0, "Job submitted from host: <tidegate>", &[&format!("    {}", line(route))]);
         }
         Logged::Started { .. } => log.event(1, "Job executing on host: <tidegate>", &[]),
-        Logged::Estimate { .. } | Logged::NoEstimate(_) | Logged::Progress(_) => log.generic(&words),
+        Logged::Estimate { .. } | Logged::NoEstimate(_) | Logged::Progress(_) | Logged::Waits(_) => {
+            log.generic(&words);
+        }
         // Our own end of it broke off, and the job is begun again.
         Logged::Retrying { .. } => {
             let message = format!("\t{}", line(&words));

@@ -59,7 +59,7 @@ pub enum Event {
     },
     /// A user wants it to end.
     Cancel,
-    /// A user wants what has failed to be tried again; `blocked` if it waits for other jobs.
+    /// A user wants what has failed to be tried again, or at once what waits to be; `blocked` if it waits for other jobs.
     Retry {
         /// Whether it waits for others.
         blocked: bool,
@@ -116,7 +116,7 @@ impl State {
             (Paused, Event::Resume { blocked: true }) => Blocked,
             (Blocked | Queued | Retrying | Paused, Event::Cancel) => Cancelled,
             (Running | Pausing, Event::Cancel) => Cancelling,
-            (Failed, Event::Retry { blocked: false }) => Queued,
+            (Failed | Retrying, Event::Retry { blocked: false }) => Queued,
             (Failed, Event::Retry { blocked: true }) => Blocked,
             _ => return Err(IllegalTransition { from: self, event }),
         })

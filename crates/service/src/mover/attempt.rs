@@ -53,6 +53,17 @@ pub struct Run {
     pub stop: watch::Receiver<bool>,
     /// Hears each epoch; one that is not taken in time is dropped.
     pub epochs: mpsc::Sender<Epoch>,
+    /// Hears of each end that is away, without secrets; what is not taken in time is dropped.
+    pub outages: mpsc::Sender<Away>,
+}
+
+/// What an attempt waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Away {
+    /// Why, in one line without secrets.
+    pub why: String,
+    /// Whether an end is not reached; otherwise it answered.
+    pub is_away: bool,
 }
 
 /// How an attempt ended.

@@ -79,13 +79,14 @@ impl Spawner {
     }
 
     /// Runs `plan` until it ends, by `tidegate with-parent`, which binds its life to ours. Every piece of its
-    /// standard output goes to `hear` as well, as it comes.
+    /// standard output goes to `hear` as well, and every line of its standard error to `listen`, as they come.
     pub async fn run(
         &self,
         tidegate: &Path,
         plan: &Plan,
         mut stop: watch::Receiver<bool>,
         hear: impl FnMut(&[u8]) + Send,
+        listen: impl FnMut(&str) + Send,
     ) -> io::Result<Exit> {
         let mut command = Command::new(tidegate);
         command
@@ -122,7 +123,7 @@ impl Spawner {
             child.start_kill()?;
             child.wait().await.map(|status| (status, true))
         };
-        let all = async { tokio::join!(wait, write, head(stdout, hear), tail(stderr)) };
+        let all = async { tokio::join!(wait, write, head(stdout, hear), tail(stderr, listen)) };
         let (ended, (), output, messages) = all.await;
         let (status, asked) = ended?;
         Ok(Exit { status, output, messages: String::from_utf8_lossy(&messages).into_owned(), asked })
@@ -152,13 +153,23 @@ async fn head(stream: Option<impl AsyncRead + Unpin>, mut hear: impl FnMut(&[u8]
     kept
 }
 
-/// The last bytes of a stream.
-async fn tail(stream: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+/// The last bytes of a stream, whose lines are handed on as they come; of a longer one the beginning is left out.
+async fn tail(stream: Option<impl AsyncRead + Unpin>, mut listen: impl FnMut(&str)) -> Vec<u8> {
     let mut kept = Vec::new();
+    let mut line = Vec::new();
     let Some(mut stream) = stream else { return kept };
     let mut piece = vec![0; 4 << 10];
     while let Ok(count @ 1..) = stream.read(&mut piece).await {
         kept.extend_from_slice(&piece[..count]);
+        for part in piece[..count].split_inclusive(|&byte| byte == b'\n') {
+            line.extend_from_slice(part);
+            if line.len() > MAX_MESSAGES {
+                line.clear();
+            } else if part.ends_with(b"\n") {
+                listen(String::from_utf8_lossy(&line).trim_end());
+                line.clear();
+            }
+        }
         if kept.len() > 2 * MAX_MESSAGES {
             kept.drain(..kept.len() - MAX_MESSAGES);
         }

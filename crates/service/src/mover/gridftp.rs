@@ -355,7 +355,9 @@ impl Attempt<'_> {
                 plan.arguments.push(directory.clone().into());
                 let (spawner, tidegate) = (self.spawner.clone(), self.programs.tidegate.clone());
                 let stop = self.stop.clone();
-                running.spawn(async move { (directory, spawner.run(&tidegate, &plan, stop, |_| {}).await) });
+                running.spawn(async move {
+                    (directory, spawner.run(&tidegate, &plan, stop, |_| {}, |_| {}).await)
+                });
             }
             let Some(ended) = running.join_next().await else { return Ok(()) };
             let (directory, exit) = ended.map_err(|error| self.cannot_run(&error))?;
@@ -403,7 +405,7 @@ impl Attempt<'_> {
     }
 
     async fn start(&self, plan: &Plan, hear: impl FnMut(&[u8]) + Send) -> Result<Exit, Ended> {
-        let running = self.spawner.run(&self.programs.tidegate, plan, self.stop.clone(), hear);
+        let running = self.spawner.run(&self.programs.tidegate, plan, self.stop.clone(), hear, |_| {});
         running.await.map_err(|error| self.cannot_run(&error))
     }
 

@@ -2,15 +2,18 @@
 
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::exit::Exit as Code;
+use tidegate_contract::outage_line::{self, Outage};
 use tidegate_contract::redact;
 use tidegate_contract::summary::{self, FailedFile, Files};
 
 use crate::job::{Request, Summary};
 use crate::queue::GIVEN_UP;
 
-use super::attempt::{Class, Ended, Outcome};
+use super::attempt::{Away, Class, Ended, Outcome};
 use super::child::Exit;
 
+/// What a line of the log says behind its time if people are to hear of it.
+const LEVEL: &str = "WARN";
 /// Failures that are kept.
 pub(crate) const MAX_FAILURES: usize = 20;
 
@@ -79,6 +82,14 @@ pub fn shown(failures: Vec<FailedFile>, request: &Request) -> Vec<FailedFile> {
         errno: None,
     };
     failures.into_iter().take(MAX_FAILURES).map(shown).collect()
+}
+
+/// The end that a line of standard error says to be away.
+pub fn away(line: &str, request: &Request) -> Option<Away> {
+    // A time, a level and what colours them come before it.
+    let said = line.split_once(LEVEL)?.1.trim_start_matches("\x1b[0m");
+    let Outage { error, is_away } = outage_line::read(said)?;
+    Some(Away { why: cut(error, request), is_away })
 }
 
 /// The class of a run in which some files failed: if all of them will fail again, so will it.
@@ -213,6 +224,22 @@ mod tests {
         let said = r#"{"error":"cannot connect to h:1: refused (given up after 30 seconds)","error_kind":"connection"}"#;
         let ended = ended(&exit(1, said, "", false), &Request::transfer("/a", "tg://h:1/b"));
         assert_eq!(ended.message, "cannot connect to h:1: refused");
+    }
+
+    #[test]
+    fn an_end_that_is_away_is_read_off_the_log() {
+        let request = Request::transfer("https://u:secret@h/x", "/b");
+        let said = outage_line::write("cannot connect to https://u:secret@h/x: refused", true, "30 seconds");
+        for line in [
+            format!("2026-11-21T22:31:05Z  WARN {said}"),
+            format!("\x1b[2m2026-11-21\x1b[0m \x1b[33m WARN\x1b[0m {said}"),
+        ] {
+            let why = "cannot connect to https://h/x: refused".to_owned();
+            assert_eq!(away(&line, &request), Some(Away { why, is_away: true }), "{line:?}");
+        }
+        for other in [&said[..], "2026 WARN a pipe is left out", ""] {
+            assert_eq!(away(other, &request), None);
+        }
     }
 
     #[test]

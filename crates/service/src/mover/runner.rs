@@ -92,7 +92,7 @@ impl Runner {
     }
 
     async fn follow(&self, run: Run, files: &Files) -> Ended {
-        let Run { request, policy, start, most, share, stop, epochs, .. } = run;
+        let Run { request, policy, start, most, share, stop, epochs, outages, .. } = run;
         let now = *share.borrow();
         let streams = Streams { start, share: now, most };
         let plan = match Plan::of(&request, streams, files, &self.programs) {
@@ -111,7 +111,9 @@ impl Runner {
         let _ = tokio::fs::remove_file(&files.epochs).await;
         let mut written = Epochs::new(files.epochs.clone());
         let exit = {
-            let running = self.spawner.run(&self.programs.tidegate, &plan, stop, |_| {});
+            // Nobody waits for a listener.
+            let listen = |line: &str| drop(report::away(line, &request).map(|away| outages.try_send(away)));
+            let running = self.spawner.run(&self.programs.tidegate, &plan, stop, |_| {}, listen);
             tokio::select! {
                 exit = running => exit,
                 () = written.follow(&epochs) => return Ended::failed(Class::Passing, "its epochs ended"),

@@ -98,6 +98,13 @@ impl Queue {
         Ok(counts)
     }
 
+    /// When the job was submitted that waits for its turn the longest, in ms since the epoch.
+    pub async fn oldest_queued_ms(&self) -> QueueResult<Option<i64>> {
+        let oldest = "SELECT submitted_ms FROM job WHERE state = 'queued' ORDER BY id LIMIT 1";
+        let row = sqlx::query(oldest).fetch_optional(self.database.reads()).await;
+        row.and_then(|row| row.map(|row| row.try_get(0)).transpose()).map_err(|error| self.failed(&error))
+    }
+
     /// How many jobs are not at their end.
     pub fn waiting(&self) -> u64 {
         self.waiting.load(Relaxed)

@@ -13,13 +13,13 @@ pub(crate) const GIVEN_UP: &str = " (given up after ";
 const AT_ONCE: i64 = 1000;
 
 impl Queue {
-    /// Has a failed job tried again, and with it those that failed because it did. Answers with what changed, this
+    /// Has a job tried again that failed, or that waits to be, and with it those that failed because it did. Answers with what changed, this
     /// job first.
     pub async fn retry(&self, id: JobId, note: &Note, now_ms: i64) -> QueueResult<Vec<(JobId, Change)>> {
         let mut tx = self.begin().await?;
         let changed = self.apply_retry(&mut tx, id, note, now_ms).await?;
         self.commit(tx).await?;
-        self.count_in(changed.len());
+        self.count_in(&changed);
         Ok(changed)
     }
 
@@ -32,7 +32,7 @@ impl Queue {
         now_ms: i64,
     ) -> QueueResult<Vec<(JobId, Change)>> {
         let mut tx = self.begin().await?;
-        let alike = "SELECT id FROM job WHERE state = 'failed' AND waits_for = 0 \
+        let alike = "SELECT id FROM job WHERE state IN ('failed', 'retrying') AND waits_for = 0 \
             AND (reason = $1 OR substr(reason, 1, length($2)) = $2) ORDER BY id LIMIT $3";
         let cause = cause(reason);
         let rows = sqlx::query(alike)
@@ -48,7 +48,7 @@ impl Queue {
             changed.extend(self.apply_retry(&mut tx, id, note, now_ms).await?);
         }
         self.commit(tx).await?;
-        self.count_in(changed.len());
+        self.count_in(&changed);
         Ok(changed)
     }
 

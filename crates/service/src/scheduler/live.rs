@@ -4,15 +4,18 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_control::{Arrival, Epoch, Meter};
+use tidegate_control::{Arrival, BitRate, Epoch, Meter, Stage};
 use tokio::sync::broadcast;
 
 use crate::job::Progress;
+use crate::mover::Away;
 
 /// The latest epochs that are kept of a job that runs.
 pub(crate) const MAX_EPOCHS: usize = 600;
 /// How long after an epoch the next one may be heard, if the transfer goes on.
 const SILENCE: Duration = Duration::from_secs(3);
+/// How long nothing may arrive before that is said.
+const QUIET: Duration = Duration::from_secs(5);
 /// Epochs that a slow listener may be behind.
 const BEHIND: usize = 64;
 
@@ -25,6 +28,28 @@ pub struct Live {
     pub epochs: Vec<Arc<Epoch>>,
     /// Those to come.
     pub to_come: broadcast::Receiver<Arc<Epoch>>,
+    /// What it waits for, if nothing gets on.
+    pub stall: Option<Stall>,
+}
+
+/// Why nothing gets on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stall {
+    /// For how long.
+    pub lasted: Duration,
+    /// What is known of it.
+    pub what: StallKind,
+}
+
+/// What is known of why nothing gets on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StallKind {
+    /// An end does not answer, or waits itself.
+    Away(Away),
+    /// The path is measured.
+    Measures,
+    /// Nothing arrives, and nobody says why.
+    Silence,
 }
 
 /// Keeps up with a job.
@@ -37,6 +62,22 @@ pub struct Tracker {
     last: (Duration, Instant),
     epochs: VecDeque<Arc<Epoch>>,
     sender: broadcast::Sender<Arc<Epoch>>,
+    /// When anything was moved last, or else when it was begun.
+    moved: Instant,
+    has_moved: bool,
+    away: Option<Away>,
+    /// How long the end was away already when it was begun.
+    before: Option<Duration>,
+    phase: Phase,
+}
+
+/// What a job that runs does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Measures,
+    Moves,
+    /// It moves by a program that says little of how it gets on.
+    MovesUnseen,
 }
 
 impl Tracker {
@@ -50,12 +91,63 @@ impl Tracker {
             last: (Duration::ZERO, Instant::now()),
             epochs: VecDeque::new(),
             sender,
+            moved: Instant::now(),
+            has_moved: false,
+            away: None,
+            before: None,
+            phase: Phase::Measures,
         }
     }
 
-    /// Hears an epoch.
-    pub fn hear(&mut self, epoch: Epoch) {
+    /// It goes on with an outage that has lasted so long.
+    pub fn goes_on_with(&mut self, outage: Duration, away: Away) {
+        self.before = Some(outage);
+        self.away = Some(away);
+    }
+
+    /// From now on data is moved; `seen` if its program tells how it gets on.
+    pub fn moves(&mut self, seen: bool) {
+        self.phase = if seen { Phase::Moves } else { Phase::MovesUnseen };
+        if self.before.is_none() {
+            self.moved = Instant::now();
+        }
+    }
+
+    /// Hears that an end is away; answers with whether that is new.
+    pub fn hear_away(&mut self, away: Away) -> bool {
+        self.away.replace(away).is_none()
+    }
+
+    /// What it waits for, if nothing gets on.
+    pub fn stall(&self) -> Option<Stall> {
+        self.stall_after(self.moved.elapsed(), self.last.1.elapsed())
+    }
+
+    /// The same when nothing was moved, and nothing was heard, for so long.
+    fn stall_after(&self, unmoved: Duration, unheard: Duration) -> Option<Stall> {
+        if let Some(away) = &self.away {
+            let before = self.before.filter(|_| !self.has_moved).unwrap_or_default();
+            return Some(Stall { lasted: before + unmoved, what: StallKind::Away(away.clone()) });
+        }
+        let what = match self.phase {
+            Phase::Measures => StallKind::Measures,
+            Phase::Moves if self.epochs.is_empty() || unheard < SILENCE => StallKind::Silence,
+            // What it does meanwhile, as hashing what is there, it does not tell.
+            Phase::Moves | Phase::MovesUnseen => return None,
+        };
+        (unmoved >= QUIET).then_some(Stall { lasted: unmoved, what })
+    }
+
+    /// Hears an epoch; answers with whether an outage is over with it.
+    pub fn hear(&mut self, epoch: Epoch) -> bool {
         let at = Duration::from_millis(epoch.t_ms);
+        // What the first one tells may have been there before.
+        let more = |arrived: Arrival| arrived.bytes > self.arrived.bytes && !self.epochs.is_empty();
+        let arrives = epoch.arrived.is_some_and(more);
+        let moves = arrives || Stage::ALL.iter().any(|&stage| epoch.throughput_bps[stage] > BitRate::ZERO);
+        if moves {
+            (self.moved, self.has_moved) = (Instant::now(), true);
+        }
         if let Some(arrived) = epoch.arrived {
             self.arrived = arrived;
             self.meter.hear(at, arrived.new_bytes);
@@ -69,6 +161,12 @@ impl Tracker {
         self.epochs.push_back(Arc::clone(&heard));
         // Nobody may be listening.
         let _ = self.sender.send(heard);
+        moves && self.away.take().is_some()
+    }
+
+    /// How far it is, if it was ever heard of.
+    pub fn progress_heard(&self) -> Option<Progress> {
+        (!self.epochs.is_empty()).then(|| self.progress())
     }
 
     /// How far it is.
@@ -96,13 +194,14 @@ impl Tracker {
             progress: self.progress(),
             epochs: self.epochs.iter().cloned().collect(),
             to_come: self.sender.subscribe(),
+            stall: self.stall(),
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use tidegate_control::{BitRate, ByteCount};
+    use tidegate_control::ByteCount;
 
     use super::*;
 
@@ -118,6 +217,34 @@ mod tests {
             "arrived": { "bytes": 100_000_000 + arrived, "new_bytes": arrived, "total_bytes": 700_000_000 },
         });
         serde_json::from_value(value).expect("an epoch")
+    }
+
+    #[test]
+    fn an_end_that_is_away_is_said_to_be_until_something_moves() {
+        let seconds = Duration::from_secs;
+        let away = Away { why: "cannot connect to h:1: refused".to_owned(), is_away: true };
+        let mut tracker = Tracker::new();
+        let stall =
+            |tracker: &Tracker, s| tracker.stall_after(seconds(s), seconds(s)).map(|stall| stall.what);
+        assert_eq!((stall(&tracker, 4), stall(&tracker, 5)), (None, Some(StallKind::Measures)));
+        tracker.moves(true);
+        assert_eq!((stall(&tracker, 4), stall(&tracker, 5)), (None, Some(StallKind::Silence)));
+        assert!(tracker.hear_away(away.clone()) && !tracker.hear_away(away.clone()));
+        assert_eq!(stall(&tracker, 0), Some(StallKind::Away(away.clone())));
+        // Epochs in which nothing moves end no outage.
+        assert!(!tracker.hear(epoch(1, [0; 3], 0)) && !tracker.hear(epoch(2, [0; 3], 0)));
+        assert!(tracker.hear(epoch(3, [0, 8, 8], 0)));
+        assert_eq!(tracker.stall_after(seconds(9), seconds(9)), None, "one that hashes tells nothing");
+        assert_eq!(tracker.stall_after(seconds(9), seconds(1)).map(|stall| stall.lasted), Some(seconds(9)));
+        // A try begins where the one before it ended.
+        let mut tracker = Tracker::new();
+        tracker.goes_on_with(seconds(60), away);
+        tracker.moves(true);
+        assert_eq!(tracker.stall_after(seconds(7), seconds(7)).map(|stall| stall.lasted), Some(seconds(67)));
+        // Of a program that tells little nothing is concluded.
+        let mut tracker = Tracker::new();
+        tracker.moves(false);
+        assert_eq!(stall(&tracker, 99), None);
     }
 
     #[test]

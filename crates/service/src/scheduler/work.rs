@@ -1,6 +1,6 @@
 //! One attempt at one job: estimated, run, and concluded.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidegate_control::units::duration_in_words;
@@ -8,10 +8,11 @@ use tidegate_control::{BitRate, ByteCount, PerStage};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::address::Route;
 use crate::event_log::Logged;
 use crate::history::{Circumstances, Origin, Timestamp, Transfer};
 use crate::job::{Event, JobId, JobKind, Request, Summary};
-use crate::mover::{Class, Ended, Outcome, Run};
+use crate::mover::{Away, Class, Ended, Outcome, Run};
 use crate::pair::Pair;
 use crate::queue::{GIVEN_UP, Note, QueueError};
 use crate::traffic::OwnJob;
@@ -20,6 +21,7 @@ use tidegate_contract::text::{count, one_line};
 
 use super::estimates::conditions_of;
 use super::live::Tracker;
+use super::outages::{self, lasted};
 use super::outputs::result_of;
 use super::pause::{outage, pause};
 use super::{Estimated, SchedulerState, now_ms};
@@ -66,7 +68,10 @@ impl Task {
                 Circumstances::default(),
             )
         });
-        let progress = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).progress();
+        let progress = self.tracker().progress();
+        self.shared
+            .tally
+            .attempted(ended.outcome, ended.summary.as_ref().map_or(0, |summary| summary.files.ok));
         let summary = ended.summary.clone().map(|summary| past.with(summary, &self.request));
         self.remember(&ended, circumstances);
         let message = if ended.message.is_empty() { String::new() } else { format!("{}\n", ended.message) };
@@ -93,6 +98,9 @@ impl Task {
         let (failures, outage_since_ms) = (job.failures, job.outage_since_ms);
         let past = Past { failures, outage_since_ms, summary: job.summary };
         shared.log(*id, request, &Logged::Started { attempt: job.attempts }).await;
+        if let (Some(since), Some(away)) = (outage_since_ms, outages::away(past.summary.as_ref())) {
+            self.tracker().goes_on_with(lasted(since), away);
+        }
         let start = match self.estimate().await {
             Ok(start) => start,
             Err(stopped) => return (stopped, past, Circumstances::default()),
@@ -110,6 +118,8 @@ impl Task {
             shared.settle(*id, &self.pair, streams).await;
         }
         let (epochs, heard) = mpsc::channel(EPOCHS);
+        let (outages, said) = mpsc::channel(EPOCHS);
+        self.tracker().moves(request.kind != JobKind::Spread && request.route() != Ok(Route::GridFtp));
         let run = Run {
             id: *id,
             attempt: job.attempts,
@@ -121,12 +131,16 @@ impl Task {
             share: self.share.clone(),
             stop: self.stop.clone(),
             epochs,
+            outages,
         };
         let mtu = shared.estimator.path_mtu(self.pair.clone()).await;
         let conditions = conditions_of(request, shared.limits.streams_per_pair, mtu);
         let mut own = shared.traffic.join(&self.pair);
         let running = shared.mover.run(run);
-        let (ended, ()) = tokio::join!(running, self.listen(heard, &mut own));
+        let (ended, ()) = tokio::join!(running, self.listen(heard, said, &mut own));
+        // What its epochs did not tell.
+        let bytes = ended.summary.as_ref().map_or(0, |summary| summary.bytes + summary.unfinished_bytes);
+        shared.tally.arrived(ByteCount(bytes).saturating_sub(own.moved()));
         (ended, past, Circumstances { conditions: Some(conditions), beside: Some(own.beside()) })
     }
 
@@ -179,23 +193,63 @@ impl Task {
         }
     }
 
-    /// Hears epochs until there are no more, and tells the log of them now and then.
-    async fn listen(&self, mut heard: mpsc::Receiver<tidegate_control::Epoch>, own: &mut OwnJob) {
+    /// Hears epochs until there are no more, and tells the log of them now and then, and of whom it waits for.
+    async fn listen(
+        &self,
+        mut heard: mpsc::Receiver<tidegate_control::Epoch>,
+        mut said: mpsc::Receiver<Away>,
+        own: &mut OwnJob,
+    ) {
         let mut told = Instant::now();
-        while let Some(epoch) = heard.recv().await {
-            if let Some(arrived) = &epoch.arrived {
-                own.has_moved(arrived.new_bytes);
-            }
-            let progress = {
-                let mut tracker = self.tracker.lock().unwrap_or_else(PoisonError::into_inner);
-                tracker.hear(epoch);
-                tracker.progress()
-            };
-            if told.elapsed() >= TELLING {
-                told = Instant::now();
-                self.shared.log(self.id, &self.request, &Logged::Progress(progress)).await;
+        loop {
+            let next = told + TELLING;
+            tokio::select! {
+                epoch = heard.recv() => {
+                    let Some(epoch) = epoch else { return };
+                    self.hear(epoch, own);
+                }
+                Some(away) = said.recv() => {
+                    let is_new = self.tracker().hear_away(away);
+                    // The first one is told of at once.
+                    if is_new {
+                        self.tell_of_stall(true).await;
+                        told = Instant::now();
+                    }
+                }
+                () = tokio::time::sleep_until(next) => {
+                    told = Instant::now();
+                    let heard = self.tracker().progress_heard();
+                    if !self.tell_of_stall(false).await && let Some(progress) = heard {
+                        self.shared.log(self.id, &self.request, &Logged::Progress(progress)).await;
+                    }
+                }
             }
         }
+    }
+
+    fn hear(&self, epoch: tidegate_control::Epoch, own: &mut OwnJob) {
+        if let Some(arrived) = &epoch.arrived {
+            let more = own.has_moved(arrived.new_bytes);
+            self.shared.tally.arrived(more);
+        }
+        if self.tracker().hear(epoch) {
+            tracing::info!("job {}: goes on", self.id);
+        }
+    }
+
+    /// Tells the log of the job why nothing gets on, and the service's own the first time; answers with whether that is so.
+    async fn tell_of_stall(&self, first: bool) -> bool {
+        let Some(stall) = self.tracker().stall() else { return false };
+        let why = outages::in_words(&stall, Some(&self.pair));
+        if first {
+            tracing::warn!("job {}: {}", self.id, one_line(&why));
+        }
+        self.shared.log(self.id, &self.request, &Logged::Waits(why)).await;
+        true
+    }
+
+    fn tracker(&self) -> MutexGuard<'_, Tracker> {
+        self.tracker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn conclude(&self, ended: &Ended, past: Past, note: Note) {
@@ -259,7 +313,7 @@ impl Task {
                     "give up".to_owned(),
                     format!("{class}: {why}"),
                 );
-                (Event::GaveUp, Note { reason: why, ..note })
+                (Event::GaveUp, Note { reason: why, cause: Some(class.name()), ..note })
             }
         };
         let rest =
@@ -347,11 +401,6 @@ impl Past {
             _ => class.is_retryable() && self.failures < request.retries,
         }
     }
-}
-
-/// The time since `ms` after the epoch.
-fn lasted(since_ms: i64) -> Duration {
-    Duration::from_millis(u64::try_from(now_ms().saturating_sub(since_ms)).unwrap_or(0))
 }
 
 impl Estimation {

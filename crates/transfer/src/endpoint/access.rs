@@ -16,6 +16,7 @@ use crate::endpoint::Endpoint;
 use crate::endpoint::rights::{may_delete, may_read, may_use, may_write};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::store::browse::stat;
 use crate::store::named::{Reached, Scope};
 use crate::sys::confined::stat_trusted;
 use crate::sys::identity::{FileIdentity, fingerprint};
@@ -135,8 +136,8 @@ impl Access {
     /// Where `path` may lead, if it allows `right` there: no link leads further than for tickets.
     pub fn scope(&self, path: &[u8], right: Right) -> Result<Scope<'_>> {
         self.check(path, right)?;
-        let Endpoint { root, followed, .. } = &*self.endpoint;
-        Ok(Scope { root, claim: &self.claims.path, followed })
+        let Endpoint { followed, .. } = &*self.endpoint;
+        Ok(Scope { root: self.endpoint.root()?, claim: &self.claims.path, followed })
     }
 
     /// Fails once it has expired or was revoked: what was begun with it ends then.
@@ -205,6 +206,9 @@ impl Endpoint {
         may_read(claims)?;
         may_use(claims, path)?;
         let trimmed = path.strip_suffix(b"/").unwrap_or(path);
+        let scope = Scope { root: self.root()?, claim: &claims.path, followed: &self.followed };
+        // Who has a link to nothing blames whoever sent it.
+        stat(&scope, trimmed)?;
         // No link outlives the ticket that it was made by.
         let expires = [expires, claims.expires].into_iter().flatten().min();
         let claims =
@@ -371,6 +375,9 @@ mod tests {
         let error = endpoint.share(b"a/b", None, &claims).expect_err("no HTTP");
         assert!(error.message.contains("--https"), "{error}");
         endpoint.announce_http("https://h:1".to_owned());
+        let error = endpoint.share(b"a/b c/", None, &claims).expect_err("not there");
+        assert_eq!(error.kind, ErrorKind::NotFound, "{error}");
+        std::fs::create_dir_all(directory.path().join("a/b c")).expect("made");
         let url = endpoint.share(b"a/b c/", Some(9_000_000_000), &claims).expect("shared");
         let (place, word) = url.split_once("?token=").expect("a token");
         assert_eq!(place, "https://h:1/a/b%20c/");

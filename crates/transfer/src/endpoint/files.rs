@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tidegate_control::ByteCount;
 
+use crate::endpoint::hosted::scope;
 use crate::endpoint::rights::{may_delete, may_read, may_use, may_write};
 use crate::endpoint::{Endpoint, SessionContext};
 use crate::error::{Error, ErrorKind, Result};
@@ -11,7 +12,6 @@ use crate::quota::Share;
 use crate::store::browse::{self, OpenFile};
 use crate::store::edit::{self, Replaced};
 use crate::store::mark;
-use crate::store::named::Scope;
 use crate::sys::clock::Instant;
 use crate::sys::random;
 use crate::wire::files::{Content, FileReply, FileRequest, MAX_CONTENT, MAX_RANGES};
@@ -34,7 +34,6 @@ struct Sum {
 pub(super) fn serve(
     endpoint: &Endpoint,
     session: &SessionContext,
-    scope: &Scope<'_>,
     who: &str,
     (outbox, inbox): (&Outbox, &Inbox),
 ) -> Result<()> {
@@ -49,7 +48,7 @@ pub(super) fn serve(
     outbox.send(&Message::Accepted { token: random::bytes() });
     let began = Instant::now();
     let share = &session.account.share;
-    let mut serving = Serving { endpoint, session, scope, outbox, inbox, share, sum: Sum::default() };
+    let mut serving = Serving { endpoint, session, outbox, inbox, share, sum: Sum::default() };
     let result = serving.run();
     let Sum { requests, changes, failures, bytes } = serving.sum;
     let (bytes, seconds) = (ByteCount(bytes), began.elapsed().as_secs_f64());
@@ -62,7 +61,6 @@ pub(super) fn serve(
 struct Serving<'a> {
     endpoint: &'a Endpoint,
     session: &'a SessionContext,
-    scope: &'a Scope<'a>,
     outbox: &'a Outbox,
     inbox: &'a Inbox,
     share: &'a Share,
@@ -150,7 +148,7 @@ impl Serving<'_> {
 
     fn handle(&mut self, number: u32, request: &FileRequest) -> Result<()> {
         use FileRequest as R;
-        let scope = self.scope;
+        let scope = &scope(self.endpoint, self.session)?;
         match request {
             R::Stat { path } => {
                 self.reply(number, FileReply::Status(browse::stat(scope, trimmed(path))?));
@@ -201,22 +199,28 @@ impl Serving<'_> {
 
     fn list(&self, number: u32, path: &[u8], recursive: bool) -> Result<()> {
         let (mut entries, mut problems, mut bytes) = (Vec::new(), Vec::new(), 0);
-        browse::list(self.scope, path, recursive, &self.share.metadata, &mut |told| {
-            bytes += match &told {
-                Ok(entry) => entry.memory(),
-                Err((path, error)) => path.as_bytes().len() + error.message.len(),
-            };
-            match told {
-                Ok(entry) => entries.push(entry),
-                Err(problem) => problems.push(problem),
-            }
-            if entries.len() + problems.len() == MAX_RANGES || bytes > MAX_CONTENT {
-                let (entries, problems) = (std::mem::take(&mut entries), std::mem::take(&mut problems));
-                self.reply(number, FileReply::Entries { entries, problems, more: true });
-                bytes = 0;
-            }
-            !self.is_over()
-        })?;
+        browse::list(
+            &scope(self.endpoint, self.session)?,
+            path,
+            recursive,
+            &self.share.metadata,
+            &mut |told| {
+                bytes += match &told {
+                    Ok(entry) => entry.memory(),
+                    Err((path, error)) => path.as_bytes().len() + error.message.len(),
+                };
+                match told {
+                    Ok(entry) => entries.push(entry),
+                    Err(problem) => problems.push(problem),
+                }
+                if entries.len() + problems.len() == MAX_RANGES || bytes > MAX_CONTENT {
+                    let (entries, problems) = (std::mem::take(&mut entries), std::mem::take(&mut problems));
+                    self.reply(number, FileReply::Entries { entries, problems, more: true });
+                    bytes = 0;
+                }
+                !self.is_over()
+            },
+        )?;
         self.inbox.check_time()?;
         self.reply(number, FileReply::Entries { entries, problems, more: false });
         Ok(())

@@ -146,7 +146,7 @@ pub(super) fn host(endpoint: &Arc<Endpoint>, channel: Channel, session: &Session
     match report {
         // One line for each transfer, also for one that failed.
         Some(report) => {
-            report.tell(&result);
+            report.tell(&result, &endpoint.counted);
             Ok(())
         }
         None => result.map_err(|error| error.within(format!("the session with {peer}"))),
@@ -191,6 +191,7 @@ fn answer(
         }
     };
     *report = Report::of(&request, caller.name(endpoint));
+    report.iter().for_each(|report| report.count(&endpoint.counted));
     let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
     let said = request.memory()
         + sources.memory()
@@ -319,10 +320,7 @@ fn answer(
             endpoint.has_ended();
             result
         }
-        Request::Files => {
-            let scope = scope(endpoint, caller.session);
-            files::serve(endpoint, caller.session, &scope, &caller.name(endpoint), (outbox, inbox))
-        }
+        Request::Files => files::serve(endpoint, caller.session, &caller.name(endpoint), (outbox, inbox)),
     }
 }
 
@@ -358,8 +356,8 @@ fn agree(endpoint: &Endpoint, version: u16, mut terms: Terms) -> Result<Terms> {
 }
 
 /// What of this host `session` may name.
-fn scope<'a>(endpoint: &'a Endpoint, session: &'a SessionContext) -> Scope<'a> {
-    Scope { root: &endpoint.root, claim: &session.within, followed: &endpoint.followed }
+pub(super) fn scope<'a>(endpoint: &'a Endpoint, session: &'a SessionContext) -> Result<Scope<'a>> {
+    Ok(Scope { root: endpoint.root()?, claim: &session.within, followed: &endpoint.followed })
 }
 
 fn open_sink(
@@ -376,7 +374,8 @@ fn open_sink(
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination::nowhere(Arc::new(NullSink)));
     };
-    let Reached { base, rest, by_link } = scope(endpoint, session).reach(path)?;
+    let scope = scope(endpoint, session)?;
+    let Reached { base, rest, by_link } = scope.reach(path)?;
     let open_backup = |typed: &[u8]| {
         if by_link {
             let why =
@@ -384,7 +383,7 @@ fn open_sink(
             return Err(Error::new(ErrorKind::Usage, why));
         }
         let (path, _) = aim(&base, &rest, *single)?;
-        let backup = Backup::open(&endpoint.root, typed, (&base, &path, &apart), (&path, deletion))?;
+        let backup = Backup::open(&scope.root, typed, (&base, &path, &apart), (&path, deletion))?;
         may_use(&session.claims, backup.path())?;
         Ok(backup)
     };
@@ -394,7 +393,7 @@ fn open_sink(
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
-        false => [&endpoint.absolute[..], b"/", sink.base_path()].concat(),
+        false => [endpoint.served.absolute(), b"/", sink.base_path()].concat(),
         true if sink.base_path().is_empty() => path_of(&base).map_err(failed)?,
         true => [&path_of(&base).map_err(failed)?[..], b"/", sink.base_path()].concat(),
     };
@@ -432,7 +431,7 @@ fn open_source(
                 may_use(&session.claims, path)?;
             }
             let source = FileSource::beneath(
-                &scope(endpoint, session),
+                &scope(endpoint, session)?,
                 paths,
                 terms.links,
                 &session.account.share.descriptors,
@@ -507,7 +506,13 @@ fn relay(
         SourceSpec::Zero(_) => (*random::bytes().first_chunk().expect("long enough"), SinkSpec::Null),
         SourceSpec::Files(paths) => {
             let names = paths.join(&b'\0');
-            let id = transfer_id(&[b"relay", &endpoint.absolute, &names, &address.identity(), &address.path]);
+            let id = transfer_id(&[
+                b"relay",
+                endpoint.served.absolute(),
+                &names,
+                &address.identity(),
+                &address.path,
+            ]);
             (id, SinkSpec::Files { path: address.path.clone(), single })
         }
     };

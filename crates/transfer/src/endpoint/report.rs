@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tidegate_control::{BitRate, ByteCount};
 
+use crate::endpoint::counted::{Counted, Direction};
 use crate::error::{ErrorKind, Result};
 use crate::ledger::Ledger;
 use crate::spec::{SinkSpec, SourceSpec};
@@ -20,6 +21,8 @@ pub struct Report {
     who: String,
     what: String,
     began: Instant,
+    /// Which way its files go, if it has any.
+    direction: Option<Direction>,
     /// Its ledger.
     pub ledger: Arc<Ledger>,
 }
@@ -54,22 +57,48 @@ impl Report {
             | Request::Files
             | Request::Share { .. } => return None,
         };
-        Some(Self { who, what, began: Instant::now(), ledger: Arc::default() })
+        let direction = match request {
+            Request::Receive { sink: SinkSpec::Files { .. }, terms, .. }
+                if terms.purpose == Purpose::Copy =>
+            {
+                Some(Direction::Received)
+            }
+            Request::Send { source: SourceSpec::Files(_), terms }
+            | Request::SendTo { source: SourceSpec::Files(_), terms, .. }
+                if terms.purpose == Purpose::Copy =>
+            {
+                Some(Direction::Sent)
+            }
+            _ => None,
+        };
+        Some(Self { who, what, began: Instant::now(), direction, ledger: Arc::default() })
+    }
+
+    /// Has it counted from now on.
+    pub fn count(&self, counted: &Counted) {
+        self.direction.into_iter().for_each(|direction| counted.began(direction, &self.ledger));
     }
 
     /// Tells how it ended.
-    pub fn tell(&self, result: &Result<()>) {
+    pub fn tell(&self, result: &Result<()>, counted: &Counted) {
+        let status = self.status(result);
+        self.direction.into_iter().for_each(|direction| counted.ended(direction, &self.ledger, status));
         tracing::info!("{}", self.line(self.began.elapsed(), result));
+    }
+
+    /// How it ended, in a word.
+    fn status(&self, result: &Result<()>) -> &'static str {
+        match result {
+            Ok(()) if self.ledger.totals().files_failed == 0 => "complete",
+            Ok(()) => "incomplete",
+            Err(error) if error.kind == ErrorKind::Interrupted => "interrupted",
+            Err(_) => "failed",
+        }
     }
 
     fn line(&self, lasted: Duration, result: &Result<()>) -> String {
         let totals = self.ledger.totals();
-        let status = match result {
-            Ok(()) if totals.files_failed == 0 => "complete",
-            Ok(()) => "incomplete",
-            Err(error) if error.kind == ErrorKind::Interrupted => "interrupted",
-            Err(_) => "failed",
-        };
+        let status = self.status(result);
         let files = match totals.files_done {
             1 => "1 file".to_owned(),
             files => format!("{files} files"),

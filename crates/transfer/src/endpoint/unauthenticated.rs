@@ -121,6 +121,11 @@ impl<T> UnauthenticatedPeers<T> {
         Some(peer.handle)
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// Descriptors have run out: one that must end, if there is any.
     pub fn relieve(&mut self, now: Instant) -> Option<T> {
         let origin = self.fullest_unproven().or_else(|| self.by_origin.keys().next().copied())?;

@@ -4,6 +4,7 @@
 //! is not there by whatever way.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use rustix::io::Errno;
 
@@ -18,10 +19,10 @@ use crate::text::show;
 const MAX_LINKS: usize = 40;
 
 /// What a peer may reach.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Scope<'a> {
     /// What is served.
-    pub root: &'a Root,
+    pub root: Arc<Root>,
     /// The part of it that the peer's ticket covers, wherever links lead.
     pub claim: &'a [u8],
     /// Absolute paths of directories elsewhere that links may lead to, or into.
@@ -171,10 +172,10 @@ mod tests {
         ] {
             symlink(target, at(link)).expect("linked");
         }
-        let root = Root::open(at("root").as_os_str().as_bytes()).expect("opened");
+        let root = Arc::new(Root::open(at("root").as_os_str().as_bytes()).expect("opened"));
         let lustre = [at("lustre").canonicalize().expect("there").as_os_str().as_bytes().to_vec()];
         let reach = |claim: &str, followed: &[Vec<u8>], path: &str| {
-            let scope = Scope { root: &root, claim: claim.as_bytes(), followed };
+            let scope = Scope { root: Arc::clone(&root), claim: claim.as_bytes(), followed };
             let reached = scope.reach(path.as_bytes())?;
             let base = path_of(&reached.base).expect("known");
             let base = std::path::PathBuf::from(std::ffi::OsStr::from_bytes(&base));
