@@ -33,7 +33,7 @@ use crate::recalled::Recalled;
 use crate::recorder::Recorder;
 use crate::run_memory::{RunMemory, notice};
 use crate::settings::ControlArgs;
-use crate::ssh::OverSsh;
+use crate::ssh::{OverSsh, Words};
 use crate::steady::UntilSteady;
 use crate::summary::{FailedFile, Files, Status, Summary, failed_file};
 
@@ -65,6 +65,8 @@ pub struct Work<'a> {
     pub interrupt: Interrupt,
     /// Whether both sides are only compared.
     pub dry: bool,
+    /// What errors call the ends.
+    pub words: Words,
 }
 
 impl<'a> Work<'a> {
@@ -75,11 +77,12 @@ impl<'a> Work<'a> {
 
     /// The same where ssh starts what is needed at one end or at both, for each try anew.
     pub fn over_ssh(mut ends: OverSsh, (from, to): (From, To), setup: Setup, retry_for: Duration) -> Self {
-        let plane = setup.terms.data_plane;
-        Self::between_endpoints(setup, retry_for, move |setup| {
+        let (plane, words) = (setup.terms.data_plane, ends.words());
+        let work = Self::between_endpoints(setup, retry_for, move |setup| {
             let (from, to) = ends.reach(&from, &to, setup, plane)?;
             begin(&from, &to, setup)
-        })
+        });
+        Self { words, ..work }
     }
 
     fn between_endpoints(
@@ -94,6 +97,7 @@ impl<'a> Work<'a> {
             interrupt: setup.interrupt.clone(),
             dry: setup.terms.purpose != Purpose::Copy,
             begin: Box::new(move || Ok(begin(&mut setup)?.into())),
+            words: Words::default(),
         }
     }
 }
@@ -180,7 +184,7 @@ impl Job<'_> {
         let error = loop {
             let result = self.attempt(optimizer.as_mut(), &view, &mut record, &mut show, started, &mut sum);
             lesson.take(optimizer.as_ref());
-            let Err(error) = result else { break None };
+            let Err(error) = result.map_err(|error| self.work.words.error(error)) else { break None };
             if sum.moved_this_time || (sum.began && !reached) {
                 outage.is_over();
             }
@@ -226,6 +230,9 @@ impl Job<'_> {
         let moved = ByteCount(sum.last.bytes_moved);
         if let Some(why) = &sum.not_kept {
             self.caller.complain(why);
+        }
+        for failure in &mut sum.failures {
+            failure.message = self.work.words.text(&failure.message);
         }
         let summary = sum.summary(duration, &self, &record, error.as_ref());
         tracing::info!("{}", summary.line(&self.title));
@@ -339,11 +346,12 @@ impl Sum {
     fn summary(self, duration: Duration, job: &Job<'_>, record: &Recorder, error: Option<&Error>) -> Summary {
         let earlier = self.done - self.last.files_done;
         let failed = self.last.files_failed;
-        let complete = error.is_none() && failed == 0;
+        // What was to be removed and was not is no file that failed.
+        let complete = error.is_none() && failed == 0 && self.failures.is_empty();
         let unfinished = self.carried.min(self.kept);
         let bytes = self.bytes + (self.carried - unfinished);
         let printed = tidegate_contract::summary::Summary {
-            status: Status::of(error.map(|error| error.kind), failed),
+            status: Status::of(error.map(|error| error.kind), failed.max(self.failures.len() as u64)),
             verified: complete,
             files: Files {
                 total: self.last.files_listed,

@@ -43,7 +43,7 @@ struct Words {
 pub struct Files {
     client: FileClient,
     base: Vec<u8>,
-    _far: Option<FarHost>,
+    far: Option<FarHost>,
     /// Ends last: it waits for nobody.
     _loopback: Option<Loopback>,
 }
@@ -79,7 +79,8 @@ impl Files {
             }
             Place::Ssh(target, path) => {
                 let far = FarHost::reach(&access.ssh, &target, &path, interrupt)?;
-                let client = connect(&far.address, &far.carriers, None)?;
+                let client =
+                    connect(&far.address, &far.carriers, None).map_err(|error| far.words.error(error))?;
                 (client, far.address.path.clone(), Some(far), None)
             }
             Place::Local(path) => {
@@ -92,7 +93,12 @@ impl Files {
             }
         };
         let base = path.strip_suffix(b"/").unwrap_or(&path).to_vec();
-        Ok(Self { client, base, _far: far, _loopback: loopback })
+        Ok(Self { client, base, far, _loopback: loopback })
+    }
+
+    /// The same in the words for where it lies.
+    fn said<T>(&self, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.far.as_ref().map_or(error.clone(), |far| far.words.error(error)))
     }
 
     fn beneath(&self, path: &[u8]) -> Vec<u8> {
@@ -104,17 +110,17 @@ impl Files {
 
     /// What is at `path`.
     pub fn stat(&self, path: &[u8], interrupt: &Interrupt) -> Result<FileStatus> {
-        self.client.stat(&self.beneath(path), interrupt)
+        self.said(self.client.stat(&self.beneath(path), interrupt))
     }
 
     /// What lies in the directory `path`, sorted, and in its directories if `recursive`.
     pub fn list(&self, path: &[u8], recursive: bool, interrupt: &Interrupt) -> Result<Listing> {
-        self.client.list(&self.beneath(path), recursive, interrupt)
+        self.said(self.client.list(&self.beneath(path), recursive, interrupt))
     }
 
     /// The BLAKE3 hash of the file at `path`.
     pub fn hash(&self, path: &[u8], interrupt: &Interrupt) -> Result<[u8; 32]> {
-        self.client.hash(&self.beneath(path), interrupt)
+        self.said(self.client.hash(&self.beneath(path), interrupt))
     }
 
     /// Reads all that is wanted, each in the pieces that it came in.
@@ -126,17 +132,17 @@ impl Files {
         for one in &mut wanted {
             one.path = self.beneath(&one.path);
         }
-        self.client.read(&wanted, interrupt)
+        self.said(self.client.read(&wanted, interrupt))
     }
 
     /// Writes a small file.
     pub fn write(&self, path: &[u8], content: Vec<u8>, interrupt: &Interrupt) -> Result<()> {
-        self.client.write(&self.beneath(path), content, interrupt)
+        self.said(self.client.write(&self.beneath(path), content, interrupt))
     }
 
     /// Writes a small file that is not there: fails as `Changed` if something bears its name.
     pub fn create(&self, path: &[u8], content: Vec<u8>, interrupt: &Interrupt) -> Result<()> {
-        self.client.create(&self.beneath(path), content, interrupt)
+        self.said(self.client.create(&self.beneath(path), content, interrupt))
     }
 
     /// Gives what is called `from` the name `to`.
@@ -159,7 +165,7 @@ impl Files {
 
     /// The first that failed, if one did.
     fn all_of(&self, changes: Vec<FileRequest>, interrupt: &Interrupt) -> Result<()> {
-        self.client.change(changes, interrupt)?.into_iter().collect::<Result<(), Error>>()
+        self.said(self.client.change(changes, interrupt)?.into_iter().collect::<Result<(), Error>>())
     }
 }
 

@@ -9,6 +9,7 @@ mod noise;
 mod session;
 pub mod target;
 mod via;
+mod words;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -28,6 +29,7 @@ use crate::ssh::session::Session;
 pub use crate::ssh::session::{Ssh, complaint, end};
 use crate::ssh::target::Target;
 use crate::ssh::via::Via;
+pub use crate::ssh::words::Words;
 use crate::values::port_range;
 
 /// How a host is reached by ssh.
@@ -104,6 +106,8 @@ pub struct FarHost {
     pub address: Address,
     /// Bring connections to it.
     pub carriers: Carriers,
+    /// What errors call it.
+    pub words: Words,
 }
 
 impl FarHost {
@@ -116,7 +120,10 @@ impl FarHost {
         let address = session.endpoint.clone().with_path(beneath_home(&session.ready.home.0, path));
         let mut carriers = Carriers::default();
         carriers.carry(&address, found.carrier, session.ready.versions);
-        Ok(Self { _session: session, address, carriers })
+        let words = Words::default();
+        words.call(&address, &session.ssh.place());
+        words.path(&address.path, path);
+        Ok(Self { _session: session, address, carriers, words })
     }
 }
 
@@ -138,6 +145,7 @@ pub struct OverSsh {
     begun: bool,
     /// Whether the program is there, where it was to be put there.
     installed: bool,
+    words: Words,
 }
 
 /// What stands for the address of an end that ssh reaches until it is reached.
@@ -163,7 +171,13 @@ impl OverSsh {
             sessions: Vec::new(),
             begun: false,
             installed: false,
+            words: Words::default(),
         })
+    }
+
+    /// What errors call the ends that it reaches.
+    pub fn words(&self) -> Words {
+        self.words.clone()
     }
 
     /// Starts what is needed at the ends that ssh reaches, and says where they are; connections to them go the way that
@@ -172,6 +186,7 @@ impl OverSsh {
         setup.carriers = Carriers::default();
         setup.terms.data_plane = plane;
         self.sessions.clear();
+        self.words.clear();
         // Whoever sat there to type a password may have left.
         let quiet = std::mem::replace(&mut self.begun, true);
         let typed = match to {
@@ -208,6 +223,10 @@ impl OverSsh {
                 address.host = at.to_string();
             }
             setup.carriers.carry(&address, found.carrier, session.ready.versions);
+            self.words.call(&address, &session.ssh.place());
+            if let (true, To::Endpoint(to)) = (is_destination, to) {
+                self.words.path(&address.path, &to.path);
+            }
             Ok(Some(address))
         };
         let (source, destination) = (reached(source, false)?, reached(destination, true)?);
@@ -216,7 +235,10 @@ impl OverSsh {
                 (From::Endpoint(_, paths), Some(address)) => {
                     let home =
                         self.sessions.first().map(|session| session.ready.home.0.clone()).unwrap_or_default();
-                    let beneath = paths.iter().map(|path| beneath_home(&home, path)).collect();
+                    let beneath: Vec<_> = paths.iter().map(|path| beneath_home(&home, path)).collect();
+                    for (beneath, path) in beneath.iter().zip(paths) {
+                        self.words.path(beneath, path);
+                    }
                     From::Endpoint(address, beneath)
                 }
                 (from, _) => from.clone(),

@@ -221,3 +221,18 @@ fn a_single_stream_is_one() {
     let out = world.ok(&["probe", &a.address, "--time", "1s", "--epoch", "200ms", "--optimizer", "fixed:1"]);
     assert!(out.trim_end().ends_with(" with 1 stream"), "{out}");
 }
+
+#[test]
+fn what_may_not_be_deleted_is_no_file_that_failed() {
+    let world = World::new();
+    for name in ["src/a", "dst/a", "dst/b", "dst/c"] {
+        world.write(name, name);
+    }
+    let (code, ran) = world.json(&["copy", "--delete", "--max-delete=1", "src/", "dst/"]);
+    assert_eq!((code, &ran["status"]), (1, &"incomplete".into()), "{ran}");
+    let files = &ran["files"];
+    assert_eq!((&files["total"], &files["ok"], &files["failed"]), (&1.into(), &1.into(), &0.into()), "{ran}");
+    assert_eq!(world.tree("dst"), ["a", "b", "c"]);
+    let told = ran["failures"][0]["message"].as_str().unwrap_or_default();
+    assert!(told.contains("--max-delete"), "{ran}");
+}

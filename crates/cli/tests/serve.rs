@@ -589,7 +589,7 @@ fn an_end_that_is_away_is_named_wherever_a_job_is_looked_at() {
     assert_eq!(endpoint.terminate(), 0);
     let service = Service::start(&world, "svc", &[]);
     world.write("job.json", format!(r#"{{"source":"data","destination":"{destination}","log":"job.log"}}"#));
-    let submitted = service.run(&world, &["submit", "--file", "job.json"]);
+    let submitted = service.run(&world, &["submit", "job.json"]);
     assert_eq!(submitted.code, 0, "{submitted:?}");
     let said = format!("cannot reach {place} for ");
     let shown = |words: &[&str]| service.run(&world, words).out;

@@ -158,7 +158,7 @@ impl Summary {
         match error {
             Some(kind) => Exit::of(kind),
             None if self.failures.iter().any(|failure| failure.kind == ErrorKind::NoSpace) => Exit::NoSpace,
-            None if self.files.failed > 0 => Exit::SomeFailed,
+            None if self.files.failed > 0 || !self.failures.is_empty() => Exit::SomeFailed,
             None => Exit::Complete,
         }
     }

@@ -27,7 +27,14 @@ th,td{text-align:left;padding:.25rem .5rem;border-bottom:1px solid #8884}\
 td:first-child{overflow-wrap:anywhere}\
 .h{overflow-wrap:anywhere;font:.75rem/1.2 ui-monospace,monospace}\
 .n{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}\
-a{text-decoration:none}a:hover{text-decoration:underline}:root{color-scheme:light dark}";
+a{text-decoration:none}a:hover{text-decoration:underline}:root{color-scheme:light dark}\
+@media(max-width:40rem){body{margin:1rem auto}\
+thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}\
+tr{display:flex;flex-wrap:wrap;gap:0 .75rem;padding:.4rem 0;border-bottom:1px solid #8884}\
+td{border:0;padding:0}td:empty{display:none}td:first-child{flex:1 0 100%}\
+td:first-child a{display:block;padding:.4rem 0}.n{font-size:.875rem;opacity:.75}\
+.h:not(:empty){flex:1 0 100%;padding:.25rem 0}.h:not(:empty)::before{content:\"BLAKE3 \";opacity:.75}\
+p a{display:inline-block;padding:.4rem .2rem}}";
 
 /// A part of a directory.
 #[derive(Debug)]
@@ -165,7 +172,7 @@ impl Page {
         let title = if title.is_empty() { "/".into() } else { escape(&*title) };
         let mut head = format!(
             "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{title}</title>\
-             <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"robots\" content=\"noindex\">\
+             <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><meta name=\"robots\" content=\"noindex\">\
              <style>{STYLE}</style></head><body><h1>{path}</h1>\n<p>Download all of it: <a href=\"{}\">tar</a> \
              or <a href=\"{}\">zip</a></p>\n<table><thead><tr><th>Name</th><th class=\"n\">Size</th>\
              <th class=\"n\">Modified (UTC)</th><th>BLAKE3</th></tr></thead><tbody>\n",

@@ -173,6 +173,11 @@ impl Ledger {
         self.keep(std::iter::once(Failure { path: path.to_vec(), error }));
     }
 
+    /// Something was not removed at the end, which is no file that did not arrive.
+    pub fn not_deleted(&self, error: Error) {
+        self.keep(std::iter::once(Failure { path: Vec::new(), error }));
+    }
+
     /// Failures are told by the other end too, which must not fill our memory with them.
     fn keep(&self, more: impl Iterator<Item = Failure>) {
         let mut failures = self.failures.lock().expect("not poisoned");

@@ -134,6 +134,9 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     let endpoint = Endpoint::bind(config)?;
     let claims = Claims { write: !args.read_only, delete: args.allow_delete, ..Claims::FULL };
     let address = endpoint.address(&claims)?;
+    let over_http = args.http.serve(&endpoint, &address.host)?;
+    // Whoever reads the address may send one.
+    drain_on_signals(&endpoint, over_http.as_ref().map(OverHttp::renewal).unwrap_or_default());
     {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{address}")?;
@@ -141,9 +144,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     }
     let ticket = ticket_name(&address).map_or_else(String::new, |name| format!(", ticket {name}"));
     tracing::info!("serving {} on {listen}, advertised as {}{ticket}", root.display(), address.place());
-    let over_http = args.http.serve(&endpoint, &address.host)?;
     say_what_is_not_served(&endpoint);
-    drain_on_signals(&endpoint, over_http.as_ref().map(OverHttp::renewal).unwrap_or_default());
     endpoint.serve();
     if let Some(over_http) = over_http {
         over_http.stop();

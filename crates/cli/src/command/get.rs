@@ -36,6 +36,7 @@ use crate::path_key::{PathKey, local};
 use crate::progress::{FileBar, UnderWay};
 use crate::run_memory::MemoryArgs;
 use crate::settings::{ControlArgs, StateArgs};
+use crate::ssh::Words;
 use crate::summary::Status;
 use convert::{ConvertTo, Converter};
 use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
@@ -165,6 +166,7 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         staging: tidegate_control::ByteCount(staging.0.max(4 * BLOCK)),
         interrupt,
         dry: false,
+        words: Words::default(),
     };
     let title = format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes()));
     let job = Job { memory, caller: caller.clone(), ..args.output.job(work, &control, title, state.clone()) };

@@ -37,6 +37,7 @@ use crate::place::Paths;
 use crate::run_memory::MemoryArgs;
 use crate::s3::S3Args;
 use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
+use crate::ssh::Words;
 use crate::summary::FailedFile;
 use crate::values::{size, time};
 
@@ -280,6 +281,7 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         staging: args.server.staging,
         interrupt: Interrupt::clone(&interrupt),
         dry: false,
+        words: Words::default(),
     };
     let key = args.key(typed, &place, &servers).filter(|_| !args.dry_run);
     let memory = args.memory.of(key, &args.control, &state_dir);

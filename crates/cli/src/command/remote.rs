@@ -142,6 +142,7 @@ fn add(name: &str, ticket: Option<&str>, replace: bool) -> anyhow::Result<()> {
         Remote::Served(Address { ticket: Some(ticket), .. }) => {
             format!(", certificate SHA-256 {}", data_encoding::HEXLOWER.encode(&ticket.fingerprint))
         }
+        Remote::Served(_) => ", without a ticket: for who shows a certificate of its site".to_owned(),
         _ => String::new(),
     };
     terminal::print(&format!("{name}: {}{certificate}", remote.public()))?;

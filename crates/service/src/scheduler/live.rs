@@ -118,6 +118,11 @@ impl Tracker {
         self.away.replace(away).is_none()
     }
 
+    /// How long nothing has been moved in this try; zero where that is not seen.
+    pub fn unmoved(&self) -> Duration {
+        if self.phase == Phase::Moves { self.moved.elapsed() } else { Duration::ZERO }
+    }
+
     /// What it waits for, if nothing gets on.
     pub fn stall(&self) -> Option<Stall> {
         self.stall_after(self.moved.elapsed(), self.last.1.elapsed())

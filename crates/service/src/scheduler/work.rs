@@ -60,7 +60,7 @@ impl Task {
         // In a task of its own: whatever goes wrong in it, the job ends.
         let attempt = self.clone();
         let attempt = tokio::spawn(async move { attempt.attempt().await }).await;
-        let (ended, past, circumstances) = attempt.unwrap_or_else(|error| {
+        let (ended, mut past, circumstances) = attempt.unwrap_or_else(|error| {
             tracing::error!("job {}: {error}", self.id);
             (
                 Ended::failed(Class::Passing, "the service made a mistake while it ran; its log says more"),
@@ -69,6 +69,7 @@ impl Task {
             )
         });
         let progress = self.tracker().progress();
+        past.unmoved = self.tracker().unmoved();
         self.shared
             .tally
             .attempted(ended.outcome, ended.summary.as_ref().map_or(0, |summary| summary.files.ok));
@@ -96,7 +97,7 @@ impl Task {
             }
         };
         let (failures, outage_since_ms) = (job.failures, job.outage_since_ms);
-        let past = Past { failures, outage_since_ms, summary: job.summary };
+        let past = Past { failures, outage_since_ms, summary: job.summary, ..Past::default() };
         shared.log(*id, request, &Logged::Started { attempt: job.attempts }).await;
         if let (Some(since), Some(away)) = (outage_since_ms, outages::away(past.summary.as_ref())) {
             self.tracker().goes_on_with(lasted(since), away);
@@ -124,7 +125,7 @@ impl Task {
             id: *id,
             attempt: job.attempts,
             submitted_ms: job.submitted_ms,
-            request: Arc::clone(request),
+            request: outage_since_ms.map_or_else(|| Arc::clone(request), |since| within(request, since)),
             policy,
             start: start.map(|start| start.min(share)),
             most: demand.most.min(shared.limits.streams_per_pair).max(1),
@@ -268,7 +269,9 @@ impl Task {
                     match class {
                         Class::Unreachable => {
                             let since = past.outage_since(ended);
-                            (Some(since), outage(lasted(since), rng))
+                            // The last try is at the end of the time for it.
+                            let left = left(request, since);
+                            (Some(since), outage(lasted(since), rng).min(left))
                         }
                         _ => (None, pause(class, failures + 1, rng)),
                     }
@@ -368,12 +371,24 @@ fn in_words(id: JobId, request: &Request, ended: &Ended, rests: Option<Duration>
     one_line(&format!("job {id} {result}: {route}{moved}{why}{again}"))
 }
 
+/// How much longer an outage is outlived.
+fn left(request: &Request, since_ms: i64) -> Duration {
+    Duration::from_secs(request.retry_for_s).saturating_sub(lasted(since_ms))
+}
+
+/// The same job, of which a try outlives an outage no longer than the job does.
+fn within(request: &Request, since_ms: i64) -> Arc<Request> {
+    Arc::new(Request { retry_for_s: left(request, since_ms).as_secs(), ..request.clone() })
+}
+
 /// How a job fared so far.
 #[derive(Clone, Debug, Default)]
 struct Past {
     /// Failures, other than outages.
     failures: u32,
     outage_since_ms: Option<i64>,
+    /// How long nothing was moved when the last try ended.
+    unmoved: Duration,
     /// Of the tries before.
     summary: Option<Summary>,
 }
@@ -388,10 +403,11 @@ impl Past {
         }
     }
 
-    /// Since when nobody answers: what moved anything began another outage.
+    /// Since when nobody answers: what moved anything began another outage, which began while the try still ran.
     fn outage_since(&self, ended: &Ended) -> i64 {
         let moved = ended.summary.as_ref().is_some_and(|summary| summary.bytes > 0);
-        self.outage_since_ms.filter(|_| !moved).unwrap_or_else(now_ms)
+        let unmoved = i64::try_from(self.unmoved.as_millis()).unwrap_or(0);
+        self.outage_since_ms.filter(|_| !moved).unwrap_or_else(|| now_ms().saturating_sub(unmoved))
     }
 
     /// Whether the job is tried again.
@@ -480,5 +496,29 @@ fn said(summary: Option<&Summary>) -> String {
         (0, skipped @ 2..) => format!("complete: {skipped} files were there already"),
         _ if summary.verified => "complete, all verified".to_owned(),
         _ => "complete".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_timed_from_when_nothing_moved_any_more() {
+        let seconds = Duration::from_secs;
+        let request = Request { retry_for_s: 30, ..Request::transfer("/a", "tg://h:1/b") };
+        let ended = Ended::failed(Class::Unreachable, "nobody answers");
+        let past = |unmoved| Past { unmoved: seconds(unmoved), ..Past::default() };
+        // A first try that waited so long leaves no time for another one.
+        assert!(!past(30).allows(Class::Unreachable, &ended, &request));
+        assert!(past(20).allows(Class::Unreachable, &ended, &request));
+        let since = past(20).outage_since(&ended);
+        assert!(left(&request, since) <= seconds(10) && within(&request, since).retry_for_s <= 10);
+        // What earlier tries waited counts, unless this one moved something.
+        let earlier = Past { outage_since_ms: Some(now_ms() - 29_000), ..past(5) };
+        assert!(lasted(earlier.outage_since(&ended)) >= seconds(29));
+        let moved = Summary { bytes: 1, ..Summary::default() };
+        let ended = Ended { summary: Some(moved), ..ended };
+        assert!(lasted(earlier.outage_since(&ended)) < seconds(29));
     }
 }

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidegate_control::ByteCount;
 
-use crate::endpoint::hosted::scope;
 use crate::endpoint::rights::{may_delete, may_read, may_use, may_write};
+use crate::endpoint::served::scope;
 use crate::endpoint::{Endpoint, SessionContext};
 use crate::error::{Error, ErrorKind, Result};
 use crate::quota::Share;

@@ -13,6 +13,7 @@ use crate::counters::NotKept;
 use crate::counters::Totals;
 use crate::endpoint::report::Report;
 use crate::endpoint::rights::{may_delete, may_move, may_read, may_use, may_write};
+use crate::endpoint::served::scope;
 use crate::endpoint::turns::Candidate;
 use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, files, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
@@ -34,7 +35,7 @@ use crate::store::backup::Backup;
 use crate::store::file_sink::{FileSink, aim};
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
-use crate::store::named::{Reached, Scope};
+use crate::store::named::Reached;
 use crate::sys::confined::path_of;
 use crate::sys::random;
 use crate::sys::sync::Mutex;
@@ -353,11 +354,6 @@ fn agree(endpoint: &Endpoint, version: u16, mut terms: Terms) -> Result<Terms> {
     terms.staging = terms.staging.min(MAX_STAGING);
     terms.max_workers = terms.max_workers.clamp(1, MAX_WORKERS);
     Ok(terms)
-}
-
-/// What of this host `session` may name.
-pub(super) fn scope<'a>(endpoint: &'a Endpoint, session: &'a SessionContext) -> Result<Scope<'a>> {
-    Ok(Scope { root: endpoint.root()?, claim: &session.within, followed: &endpoint.followed })
 }
 
 fn open_sink(

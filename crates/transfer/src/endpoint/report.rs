@@ -89,7 +89,9 @@ impl Report {
     /// How it ended, in a word.
     fn status(&self, result: &Result<()>) -> &'static str {
         match result {
-            Ok(()) if self.ledger.totals().files_failed == 0 => "complete",
+            Ok(()) if self.ledger.totals().files_failed == 0 && self.ledger.failures().is_empty() => {
+                "complete"
+            }
             Ok(()) => "incomplete",
             Err(error) if error.kind == ErrorKind::Interrupted => "interrupted",
             Err(_) => "failed",

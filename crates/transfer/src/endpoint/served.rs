@@ -4,12 +4,18 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-use crate::endpoint::{Config, private};
+use crate::endpoint::{Config, Endpoint, SessionContext, private};
 use crate::error::{Error, ErrorKind, Result};
+use crate::store::named::Scope;
 use crate::sys::confined::{self, Root};
 use crate::sys::fs::fstat;
 use crate::sys::sync::Mutex;
 use crate::text::show;
+
+/// What of this host `session` may name.
+pub fn scope<'a>(endpoint: &'a Endpoint, session: &'a SessionContext) -> Result<Scope<'a>> {
+    Ok(Scope { root: endpoint.root()?, claim: &session.within, followed: &endpoint.followed })
+}
 
 /// The directory that is served.
 #[derive(Debug)]

@@ -398,7 +398,7 @@ impl SenderState {
             Message::Deleted(entries, error) => {
                 self.ledger.deleted(entries);
                 if let Some(error) = error {
-                    self.ledger.failed(b"", error, false);
+                    self.ledger.not_deleted(error);
                 }
             }
             Message::NotKept(not_kept) => self.ledger.keeps_not(not_kept),

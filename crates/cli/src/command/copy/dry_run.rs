@@ -98,7 +98,9 @@ impl Listing {
             let ledger = Arc::clone(transfer.ledger());
             drop(transfer);
             let totals = ledger.totals();
-            failed = (ledger.failures().iter().map(failed_file).collect(), totals.files_failed);
+            let failures: Vec<_> = ledger.failures().iter().map(failed_file).collect();
+            let count = totals.files_failed.max(failures.len() as u64);
+            failed = (failures, count);
             there = totals.bytes_skipped;
             result
         });

@@ -96,7 +96,7 @@ impl ReceiverState {
         let Deleted { entries, error } = deleted;
         self.path.ledger.deleted(entries);
         if let Some(error) = &error {
-            self.path.ledger.failed(b"", error.clone(), false);
+            self.path.ledger.not_deleted(error.clone());
         }
         self.outbox.send(&Message::Deleted(entries, error));
     }
