@@ -5,10 +5,17 @@ mod door;
 use door::asked::Asked;
 use door::client::{PATIENCE, raw, request};
 use serde_json::{Value, json};
+use tidegate_transfer::wire::ticket::{Claims, Ticket};
 use tokio::time::timeout;
 
+/// A ticket of no endpoint that there is.
+fn ticket() -> String {
+    Ticket { fingerprint: [1; 32], key: [2; 32], claims: Claims::FULL.encode() }.encode()
+}
+
 fn transfer(i: u64) -> Value {
-    json!({"source": format!("/data/{i}"), "destination": "tg://FINGERPRINT:secret@dtn.example.org:7117/in", "optimization": false})
+    let destination = format!("tg://{}@dtn.example.org:7117/in", ticket());
+    json!({"source": format!("/data/{i}"), "destination": destination, "optimization": false})
 }
 
 #[tokio::test]
@@ -27,7 +34,17 @@ async fn jobs_are_taken_listed_followed_and_cancelled() {
     assert_eq!(epochs, (1..=door::EPOCHS).map(|i| i * 100).collect::<Vec<_>>());
     let job = service.get("/api/v1/jobs/1").await;
     assert_eq!((job["actions"].clone(), job["summary"]["verified"].clone()), (json!([]), json!(true)));
-    assert!(job["decisions"].is_array() && !job.to_string().contains("secret"), "{job}");
+    assert!(job["decisions"].is_array() && !job.to_string().contains(&ticket()), "{job}");
+
+    // Half a ticket is noticed before anything is taken.
+    let half = json!({"source": "/a", "destination": format!("tg://{}@h/b", &ticket()[..60])});
+    let answer = service.post("/api/v1/jobs", &json!([transfer(2), half])).await;
+    let told = answer.json().to_string();
+    assert!(
+        answer.status == 400 && told.contains("job 2 of the batch") && told.contains("damaged"),
+        "{told}"
+    );
+    assert!(!told.contains(&ticket()[..60]), "{told}");
 
     // A batch of each kind; more of them than may run at a time.
     let batch: Vec<Value> = (0..40).map(transfer).collect();
