@@ -396,7 +396,9 @@ async fn an_outage_is_outlived_by_time_and_what_was_given_up_is_tried_again() {
     let job = world.end(ids[2]).await;
     assert_eq!((job.state, job.attempts), (State::Failed, 1), "{job:?}");
     back.store(true, std::sync::atomic::Ordering::SeqCst);
-    assert_eq!(world.scheduler.retry(ids[1], true).await, Ok(2));
+    // The one that still waits for the same reason is tried at once, too, unless it runs just now.
+    let retried = world.scheduler.retry(ids[1], true).await;
+    assert!(matches!(retried, Ok(2 | 3)), "{retried:?}");
     for (id, attempts) in [(ids[0], 4), (ids[1], 0), (ids[2], 2)] {
         let job = world.end(id).await;
         assert_eq!(job.state, State::Done, "{job:?}");

@@ -37,7 +37,7 @@ pub struct JobArgs {
     /// Try it again after it has failed, and what failed because it did; or at once, where it waits to be
     #[arg(long, conflicts_with = "follow")]
     retry: bool,
-    /// With --retry: all that failed for the same reason as well
+    /// With --retry: all that failed, or wait, for the same reason as well
     #[arg(long, requires = "retry")]
     alike: bool,
     /// Print a JSON object; with --follow, a line for each event
