@@ -154,8 +154,8 @@ fn what_is_wrong_with_tls_is_said_in_words() {
         assert!(!message.contains("Other") && message.lines().count() == 1, "{message}");
         message
     };
-    let own = said(&trusting, &url, Why::Denied);
-    assert!(own.contains("is not trusted: it is that of an authority"), "{own}");
+    // It hangs up without an answer.
+    said(&trusting, &url, Why::Unreachable);
     let stranger = said(&settings(), &url, Why::Denied);
     assert!(stranger.contains("--ca"), "{stranger}");
     let clear = Scripted::raw(|_, mut stream| {
@@ -668,4 +668,52 @@ fn a_public_server_leads_to_no_private_address_and_gets_no_other_hosts_login() {
     let refusal = refused(&mut *remote(&settings), &named);
     assert!(refusal.error.message.contains("private address"), "{refusal:?}");
     assert_eq!((refusal.why, server.requests().len()), (Why::Denied, before + 1));
+}
+
+#[test]
+fn a_certificate_that_is_its_own_authority_is_trusted_for_its_host_where_it_was_given() {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair, date_time_ymd};
+    let test = "a_certificate_that_is_its_own_authority_is_trusted_for_its_host_where_it_was_given";
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::write(dir.path().join("x"), "here").expect("written");
+    // As `openssl req -x509` makes them.
+    let own = |name: &str, until: i32| {
+        let mut parameters = CertificateParams::new(vec!["localhost".to_owned()]).expect("a name");
+        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        (parameters.not_before, parameters.not_after) =
+            (date_time_ymd(2020, 1, 1), date_time_ymd(until, 1, 1));
+        let key = KeyPair::generate().expect("a key");
+        let certificate = parameters.self_signed(&key).expect("signed").pem();
+        let [at, key_at] = [name, "key"].map(|end| dir.path().join(format!("{name}.{end}")));
+        fs::write(&at, certificate).expect("written");
+        fs::write(&key_at, key.serialize_pem()).expect("written");
+        (at, key_at)
+    };
+    let shown = [own("good", 2090), own("other", 2090), own("old", 2021)];
+    let ports = [(); 3].map(|()| common::ports::free_port());
+    let blocks: String = shown.iter().zip(ports).map(|((at, key), port)| {
+        format!(
+            "server {{ listen 127.0.0.1:{port} ssl; root {}; ssl_certificate {}; ssl_certificate_key {}; }}\n",
+            dir.path().display(), at.display(), key.display()
+        )
+    }).collect();
+    let Some(_nginx) = Nginx::with(dir.path(), &blocks, "") else {
+        return skip(test, "nginx is not installed");
+    };
+    let ask = |host: &str, port: u16, given: usize| {
+        let settings = ServerSettings { ca: Some(shown[given].0.clone()), ..settings() };
+        let url = Url::parse(&format!("https://{host}:{port}/x")).expect("a URL");
+        Servers::new(&settings)
+            .remote()
+            .open(&ask(&url, 0..u64::MAX))
+            .map(drop)
+            .map_err(|refusal| refusal.error.message)
+    };
+    assert_eq!(ask("localhost", ports[0], 0), Ok(()));
+    for (host, port, given) in
+        [("127.0.0.1", ports[0], 0), ("localhost", ports[1], 0), ("localhost", ports[2], 2)]
+    {
+        let message = ask(host, port, given).expect_err("not trusted");
+        assert!(message.contains("is not trusted"), "{message}");
+    }
 }

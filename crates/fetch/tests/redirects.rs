@@ -222,3 +222,42 @@ fn put(file: &std::path::Path, target: Arc<dyn Target>) -> Option<Error> {
         }
     }
 }
+
+#[test]
+fn a_sign_on_elsewhere_is_known_by_its_cookie_and_told_to_its_site_only() {
+    let server = Scripted::http(|request| {
+        let host = request.header("host").unwrap_or_default();
+        let (name, port) = host.split_once(':').expect("a port");
+        let cookies = request.header("cookie").unwrap_or_default();
+        let cookie =
+            |to: String, cookie: &str| answer("302 Found", &[("Location", &to), ("Set-Cookie", cookie)], "");
+        match (name, request.path()) {
+            ("127.0.0.1", "/data") if cookies == "session=2" => answer("200 OK", &[], "the data"),
+            ("127.0.0.1", "/data") if cookies.is_empty() => to(&format!("http://localhost:{port}/sign-on")),
+            ("localhost", "/sign-on") if cookies.is_empty() => {
+                cookie(format!("http://127.0.0.1:{port}/login?code=1"), "sign=1; Path=/; HttpOnly")
+            }
+            ("127.0.0.1", "/login?code=1") if cookies.is_empty() => {
+                cookie("/data".to_owned(), "session=2; Path=/")
+            }
+            // A new one each time leads nowhere either.
+            ("127.0.0.1", "/loop") => {
+                cookie("/loop".to_owned(), &format!("n={}; Path=/loop", request.number))
+            }
+            _ => answer("403 Forbidden", &[], cookies),
+        }
+    });
+    let servers = Servers::new(&settings());
+    let data = server.url("data");
+    for mut remote in [servers.remote(), servers.remote()] {
+        let ask = Ask { url: &data, headers: &[], range: 0..u64::MAX, version: None };
+        let mut text = String::new();
+        let mut opened = remote.open(&ask).expect("the data");
+        opened.body.read_to_string(&mut text).expect("read");
+        assert_eq!(text, "the data");
+    }
+    assert_eq!(server.requests().len(), 5, "one sign-on is enough for all");
+    let error = get(&settings(), server.url("loop").as_str()).expect_err("a loop").error;
+    assert!(error.message.ends_with("redirects more than 10 times"), "{error}");
+    assert!(server.requests().len() < 20);
+}

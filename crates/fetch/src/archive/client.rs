@@ -294,7 +294,7 @@ impl ArchiveClient {
             if !is_redirect || header(&answer, "location").is_none() {
                 return Ok((been.pop().unwrap_or_else(|| url.clone()), answer));
             }
-            let next = redirected(at, &been, answer.headers(), false);
+            let next = redirected(at, &been, 0, answer.headers(), false);
             been.push(next.map_err(|refusal| self.refused(service, url, &refusal.error))?);
         }
     }

@@ -6,6 +6,7 @@
 pub mod agents;
 pub mod answer;
 mod body;
+pub mod cookies;
 mod early;
 mod forward;
 mod moved;
@@ -99,42 +100,108 @@ impl Http {
     ) -> Result<Reply, Refusal> {
         at.set_fragment(None);
         let mut been = vec![at.clone()];
+        // What was asked for before a cookie came may be asked for again.
+        let mut since = 0;
         loop {
-            let mut all = conditions.clone();
-            // Once encryption was given up, whoever listens could have redirected us.
-            let in_clear = at.scheme() == "http"
-                && [url].into_iter().chain(&been).any(|place| place.scheme() == "https");
-            if same_origin(url, &at) && !in_clear {
-                all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
-            }
-            // A login is for the host that people named, not for where its server sends us: unless they named
-            // that too, as for data whose logins are another host's matter, and nobody listens.
-            let logins = &self.lines.shared().logins;
-            let login = match at.host() == url.host() {
-                true => Login::in_url(&at).or_else(|| logins.of(&at).cloned()),
-                false if at.scheme() == "https" => logins.named(&at).cloned(),
-                false => None,
-            };
-            if !all.contains_key(header::AUTHORIZATION)
-                && !in_clear
-                && let Some(login) = login
-                && let Ok(mut value) = HeaderValue::from_str(&login.basic())
-            {
-                value.set_sensitive(true);
-                all.insert(header::AUTHORIZATION, value);
-            }
-            let was_redirected =
-                been.len() > 1 || at[..url::Position::AfterPath] != url[..url::Position::AfterPath];
-            let reach = if was_redirected { self.lines.reach(url)? } else { Reach::All };
-            let answer = self.lines.exchange(method, &at, &all, reach)?;
-            let status = answer.status().as_u16();
-            if !matches!(status, 301 | 302 | 303 | 307 | 308) {
+            let answer = self.ask_at(method, (url, &at), &been, headers, conditions)?;
+            if !is_redirect(&answer) {
                 return Ok(Reply { from: at, answer });
             }
-            let next = redirected(&at, &been, answer.headers(), self.lines.shared().settings.allow_downgrade);
+            if self.lines.shared().cookies.keep(&at, answer.headers()) {
+                since = been.len();
+            }
+            let allow_downgrade = self.lines.shared().settings.allow_downgrade;
+            let next = redirected(&at, &been, since, answer.headers(), allow_downgrade);
             drain(answer);
             at = next?;
             been.push(at.clone());
+        }
+    }
+
+    /// Sends a request for `url` to `at`, having been at other places before.
+    fn ask_at(
+        &mut self,
+        method: &Method,
+        (url, at): (&Url, &Url),
+        been: &[Url],
+        headers: &HeaderMap,
+        conditions: &HeaderMap,
+    ) -> Result<Response<Answer>, Refusal> {
+        let mut all = conditions.clone();
+        // Once encryption was given up, whoever listens could have redirected us.
+        let in_clear =
+            at.scheme() == "http" && [url].into_iter().chain(been).any(|place| place.scheme() == "https");
+        if same_origin(url, at) && !in_clear {
+            all.extend(headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        // A login is for the host that people named, not for where its server sends us: unless they named
+        // that too, as for data whose logins are another host's matter, and nobody listens.
+        let shared = self.lines.shared();
+        let login = match at.host() == url.host() {
+            true => Login::in_url(at).or_else(|| shared.logins.of(at).cloned()),
+            false if at.scheme() == "https" => shared.logins.named(at).cloned(),
+            false => None,
+        };
+        if !all.contains_key(header::AUTHORIZATION)
+            && !in_clear
+            && let Some(login) = login
+            && let Ok(mut value) = HeaderValue::from_str(&login.basic())
+        {
+            value.set_sensitive(true);
+            all.insert(header::AUTHORIZATION, value);
+        }
+        if let Some(cookies) = shared.cookies.of(at, all.get(header::COOKIE)) {
+            all.insert(header::COOKIE, cookies);
+        }
+        let was_redirected =
+            been.len() > 1 || at[..url::Position::AfterPath] != url[..url::Position::AfterPath];
+        let reach = if was_redirected { self.lines.reach(url)? } else { Reach::All };
+        self.lines.exchange(method, at, &all, reach)
+    }
+
+    /// The web page of at most so many bytes at `url`, and where it is. A redirect is followed where `may` says so.
+    pub fn page(
+        &mut self,
+        url: &Url,
+        most: u64,
+        may: impl Fn(&Url) -> bool,
+    ) -> Result<(Url, Vec<u8>), Refusal> {
+        let refuse = |what: &str| Refusal::new(Why::Senseless, format!("{}: {what}", shown(url)));
+        let none = HeaderMap::new();
+        let mut been = vec![url.clone()];
+        loop {
+            let at = been.last().expect("there is one").clone();
+            let answer = self.ask_at(&Method::GET, (url, &at), &been, &none, &none)?;
+            if is_redirect(&answer) {
+                let next =
+                    redirected(&at, &been, 0, answer.headers(), self.lines.shared().settings.allow_downgrade);
+                drain(answer);
+                let next = next?;
+                if !may(&next) {
+                    return Err(refuse(&format!(
+                        "the server redirects to {}, which lies elsewhere",
+                        shown(&next)
+                    )));
+                }
+                been.push(next);
+                continue;
+            }
+            if answer.status() != 200 {
+                return Err(refuse_reply(url, Reply { from: at, answer }));
+            }
+            if !answer::is_page(answer.headers()) {
+                drain(answer);
+                return Err(refuse(
+                    "this is no listing of a directory: the server answers with what is no web page",
+                ));
+            }
+            let mut bytes = Vec::new();
+            let read = answer.into_body().into_reader().take(most + 1).read_to_end(&mut bytes);
+            read.map_err(|error| Refusal::new(Why::Broken, format!("{}: {error}", shown(url))))?;
+            if bytes.len() as u64 > most {
+                return Err(refuse(&format!("the listing is longer than {} MiB", most >> 20)));
+            }
+            return Ok((at, bytes));
         }
     }
 
@@ -197,7 +264,7 @@ impl Http {
             200 => whole(ask, reply, allow_pages).map(Answered::File),
             206 => part(ask, reply, allow_pages),
             416 => beyond(ask, reply),
-            _ => Err(refuse(ask.url, reply)),
+            _ => Err(refuse_reply(ask.url, reply)),
         };
         if opened.is_err() {
             shared.moved.forget(ask.url);
@@ -227,14 +294,20 @@ impl Remote for Http {
             let first = Ask { range: 0..1, ..ask.clone() };
             return self.open(&first).map(|opened| opened.version);
         }
-        Err(refuse(ask.url, reply))
+        Err(refuse_reply(ask.url, reply))
     }
 }
 
-/// Where a redirect leads from `at`, if we may follow it after having been at all of these.
+/// Whether an answer sends us elsewhere.
+fn is_redirect<T>(answer: &Response<T>) -> bool {
+    matches!(answer.status().as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// Where a redirect leads from `at`, if we may follow it after having been at all of these, and not `since` then.
 pub fn redirected(
     at: &Url,
     been: &[Url],
+    since: usize,
     headers: &HeaderMap,
     allow_downgrade: bool,
 ) -> Result<Url, Refusal> {
@@ -250,7 +323,7 @@ pub fn redirected(
     if at.scheme() == "https" && next.scheme() == "http" && !allow_downgrade {
         return Err(refuse(format!("the server redirects to {} without encryption", shown(&next))));
     }
-    if been.contains(&next) {
+    if been[since..].contains(&next) {
         return Err(refuse("the server redirects in a circle".to_owned()));
     }
     if been.len() > REDIRECTS {
@@ -466,7 +539,7 @@ fn opened(
 }
 
 /// The refusal in an answer that is neither the file nor a redirect.
-fn refuse(url: &Url, reply: Reply) -> Refusal {
+fn refuse_reply(url: &Url, reply: Reply) -> Refusal {
     let refusal = refused(url, &reply.from, &reply.answer);
     if reply.answer.status() != 400 {
         drain(reply.answer);

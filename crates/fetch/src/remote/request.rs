@@ -65,7 +65,7 @@ pub struct Redirects {
 impl Redirects {
     /// Where an answer from `at` with these headers leads, after `been`.
     pub fn next(&self, at: &Url, been: &[Url], headers: &http::HeaderMap) -> Result<Url, Refusal> {
-        redirected(at, been, headers, self.lines.shared().settings.allow_downgrade)
+        redirected(at, been, 0, headers, self.lines.shared().settings.allow_downgrade)
     }
 
     /// A client for `at`, to which the server of `url` has led by way of `been`, and the headers of `ours` that may go there.

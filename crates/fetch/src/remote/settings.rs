@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use tidegate_contract::home::home;
 use url::Url;
 
@@ -75,7 +76,7 @@ pub struct Proxies {
     pub http: Option<String>,
     /// For `https`.
     pub https: Option<String>,
-    /// Hosts that are asked directly: `.example.org,127.0.0.1`, or `*` for all.
+    /// Hosts that are asked directly: `.example.org,127.0.0.1,10.0.0.0/8`, or `*` for all.
     pub none_for: String,
 }
 
@@ -120,6 +121,9 @@ impl Proxies {
         let host = url.host_str()?.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
         let spared = self.none_for.split([',', ' ']).filter(|entry| !entry.is_empty()).any(|entry| {
             let entry = entry.to_ascii_lowercase();
+            if let Ok(network) = entry.parse::<IpNet>() {
+                return host.parse::<IpAddr>().is_ok_and(|address| network.contains(&address.to_canonical()));
+            }
             let (name, port) = match entry.rsplit_once(':') {
                 Some((name, port)) if !name.contains(':') => (name, port.parse().ok()),
                 _ => (entry.as_str(), None),
@@ -149,6 +153,19 @@ mod tests {
         assert!(of("http://10.0.0.1/x"));
         assert!(!of("http://[::1]/x"));
         assert!(Proxies::all("http://p", "*").of(&Url::parse("http://x/").expect("a URL")).is_none());
+        let proxies = Proxies::all("http://p", "10.0.0.0/8,2001:db8::/32 192.168.7.0/24,172.16.0.0/99");
+        let of = |url| proxies.of(&Url::parse(url).expect("a URL")).is_some();
+        for inside in
+            ["http://10.9.8.7/x", "https://10.0.0.1:8443/", "http://[2001:db8::7]/", "http://192.168.7.255/"]
+        {
+            assert!(!of(inside), "{inside}");
+        }
+        // A name is looked up by the proxy, or not at all.
+        for outside in
+            ["http://11.0.0.1/", "http://[2001:db9::1]/", "http://10.example.org/", "http://172.16.0.1/"]
+        {
+            assert!(of(outside), "{outside}");
+        }
         assert!(!format!("{:?}", Proxies::all("http://user:secret@p", "")).contains("secret"));
     }
 }

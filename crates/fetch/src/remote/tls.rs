@@ -1,10 +1,12 @@
 //! Whom we trust: the system's certificates, and those in a file besides.
 
+mod own;
 pub mod words;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
+use self::own::OwnAuthority;
 use rustls::ClientConfig;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
@@ -43,7 +45,8 @@ impl Tls {
         };
         let extra = self.extra()?;
         let provider = Arc::new(ring::default_provider());
-        let verifier = Verifier::new_with_extra_roots(extra, Arc::clone(&provider)).map_err(bad)?;
+        let verifier = Verifier::new_with_extra_roots(extra.clone(), Arc::clone(&provider)).map_err(bad)?;
+        let verifier = OwnAuthority { verifier, trusted: extra };
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(bad)?

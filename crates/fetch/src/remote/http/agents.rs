@@ -10,6 +10,7 @@ use ureq::http::{HeaderMap, Method, Request, Response};
 use ureq::{Agent, Body, Proxy, ProxyProtocol};
 use url::{Host, Url};
 
+use super::cookies::Cookies;
 use super::forward::{self, ProxyAddress};
 use super::moved::Moved;
 use super::trouble::{failed, is_lost};
@@ -43,6 +44,8 @@ pub struct HttpContext {
     addresses: Addresses,
     /// Where files were found.
     pub moved: Moved,
+    /// What redirects set.
+    pub cookies: Cookies,
 }
 
 impl HttpContext {
@@ -54,6 +57,7 @@ impl HttpContext {
             logins: Arc::clone(logins),
             addresses: Addresses::default(),
             moved: Moved::default(),
+            cookies: Cookies::default(),
         }
     }
 }

@@ -33,6 +33,11 @@ pub fn is_multipart(headers: &HeaderMap) -> bool {
     content_type(headers) == "multipart/byteranges"
 }
 
+/// Whether the body is a web page.
+pub fn is_page(headers: &HeaderMap) -> bool {
+    matches!(&*content_type(headers), "text/html" | "application/xhtml+xml")
+}
+
 fn content_type(headers: &HeaderMap) -> String {
     let kind = text(headers, "content-type").unwrap_or_default().split(';').next().unwrap_or_default();
     kind.trim().to_ascii_lowercase()

@@ -32,7 +32,7 @@ fn advice(reason: &CertificateError) -> String {
     match reason {
         CertificateError::UnknownIssuer => format!("; {WITH_CA}"),
         other if other.to_string().contains("CaUsedAsEndEntity") => {
-            format!("; let the server have one that the authority has signed, and {WITH_CA}")
+            format!("; a certificate that is its own authority is given itself with --ca, and {WITH_CA}")
         }
         _ => String::new(),
     }
