@@ -198,26 +198,28 @@ impl Frame<'_> {
         let totals = &self.totals;
         let here = self.arrived.bytes;
         let files = totals.files_done + totals.files_skipped + totals.files_failed;
-        let share = if totals.bytes_listed > 0 {
-            here.0 as f64 / totals.bytes_listed as f64
-        } else {
-            f64::from(u8::from(totals.listed))
-        };
         // Not before everything is there.
         let whole = totals.listed && files == totals.files_listed;
-        let percent = if whole { 100 } else { ((share * 100.0) as u64).min(99) };
+        let share = match totals.bytes_listed {
+            0 => f64::from(u8::from(whole)),
+            listed => here.0 as f64 / listed as f64,
+        };
+        let percent = match (whole, totals.bytes_listed) {
+            (true, _) => "100".to_owned(),
+            // Whoever named them does not know how large they are.
+            (false, 0) => "-".to_owned(),
+            (false, _) => ((share * 100.0) as u64).min(99).to_string(),
+        };
         let left = self.arrived.time_left(self.rate).map(|left| clock(left.as_secs_f64()));
         let eta = format!("ETA {}", left.as_deref().unwrap_or("-"));
         let behind = format!("  {percent:>3} %  {:>11}  {eta:<12}", self.rate.to_string());
         let bar = self.bar(share, width.saturating_sub(2 + behind.chars().count()), CYAN);
         let more = if totals.listed { "" } else { " or more" };
-        let mut counts = format!(
-            "{} of {}{more}   {} of {}{more} files",
-            here,
-            ByteCount(totals.bytes_listed),
-            files,
-            totals.files_listed
-        );
+        let of = match (whole, totals.bytes_listed) {
+            (false, 0) => String::new(),
+            (_, listed) => format!(" of {}{more}", ByteCount(listed)),
+        };
+        let mut counts = format!("{here}{of}   {files} of {}{more} files", totals.files_listed);
         for (number, what) in [(totals.files_skipped, "there already"), (totals.files_failed, "failed")] {
             if number > 0 {
                 counts.push_str(&format!("   {number} {what}"));
@@ -400,7 +402,12 @@ mod tests {
         assert!(frame_lines(79, almost.clone())[1].contains(" 99 %"));
         let whole = Totals { files_listed: 666, ..almost };
         assert!(frame_lines(79, whole)[1].contains("100 %"));
-        assert!(frame_lines(79, Totals::default())[1].contains("  0 %"));
+        // Of files whose sizes nobody knows yet.
+        let unknown = Totals { bytes_listed: 0, bytes_moved: 0, bytes_skipped: 0, ..totals() };
+        for totals in [Totals::default(), unknown.clone(), Totals { bytes_moved: 5, ..unknown }] {
+            let lines = frame_lines(79, totals);
+            assert!(lines[1].contains("  - %") && !lines[2].contains("of 0 B"), "{lines:?}");
+        }
     }
 
     #[test]

@@ -248,3 +248,15 @@ fn an_object_that_is_not_what_its_tag_says_gets_no_name() {
         }
     }
 }
+
+#[test]
+fn what_a_server_refuses_ends_with_the_code_for_that() {
+    let world = World::new();
+    world.write("one", "1");
+    for (status, code) in [("403 Forbidden", 5), ("401 Unauthorized", 5), ("405 Method Not Allowed", 1)] {
+        let server =
+            Scripted::with_bodies(move |_, _| (http(status, &[("Content-Length", "0")], b""), Then::Keep));
+        let ran = world.run(&["put", "one", server.url("in/").as_str(), "--retries", "0"]);
+        assert!(ran.code == code && ran.err.contains(&status[..3]), "{status}: {ran:?}");
+    }
+}

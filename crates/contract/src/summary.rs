@@ -162,6 +162,13 @@ impl Summary {
             None => Exit::Complete,
         }
     }
+
+    /// Whether nothing is there, and all that failed was refused.
+    pub fn is_refused(&self) -> bool {
+        let refused = [ErrorKind::Authentication, ErrorKind::Denied];
+        let nothing = self.files.ok + self.files.skipped == 0 && !self.failures.is_empty();
+        nothing && self.failures.iter().all(|failure| refused.contains(&failure.kind))
+    }
 }
 
 /// Nothing was done.

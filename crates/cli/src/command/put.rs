@@ -296,8 +296,12 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let code = report(&ended, args.output.json, caller)?;
     // The sources were there when it began: what does not exist is a bucket or a directory at the destination.
     let destination =
-        begun.load(Relaxed) && ended.error.is_some_and(|error| error.kind == ErrorKind::NotFound);
-    Ok(if destination { ExitCode::from(exit::SOME_FAILED) } else { code })
+        begun.load(Relaxed) && ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::NotFound);
+    Ok(match ended.error {
+        Some(_) if destination => ExitCode::from(exit::SOME_FAILED),
+        None if ended.summary.is_refused() => ExitCode::from(exit::REFUSED),
+        _ => code,
+    })
 }
 
 const fn links(rule: PutLinks) -> LinkRule {

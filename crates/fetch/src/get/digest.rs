@@ -16,7 +16,7 @@ use crate::checksum::{Algorithm, Checksums, Hashers};
 use crate::get::digest_queue::{Check, DigestJob};
 use crate::get::event::Got;
 use crate::get::existing::ExistingFile;
-use crate::get::file::{Body, DownloadFile};
+use crate::get::file::{Body, DownloadFile, Next};
 use crate::get::memory::{Fetched, fingerprint};
 use crate::get::queue::Task;
 use crate::get::state::DownloadState;
@@ -147,8 +147,11 @@ impl DownloadState {
         if self.settings.verify
             && let Err(error) = verify(body, &sums)
         {
-            tracing::warn!("{error}");
-            let next = file.lock().mismatched(body, error);
+            let next = file.lock().mismatched(body, error.clone());
+            match next {
+                Next::Anew => tracing::warn!("{error}; it is fetched once more from nothing"),
+                _ => tracing::debug!("{error}"),
+            }
             self.follow(file, Some(body), next, |_| {});
             return;
         }

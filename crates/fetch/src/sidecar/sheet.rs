@@ -9,6 +9,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
+use tidegate_contract::text::count;
 use tidegate_transfer::error::Result;
 
 use super::runs::{RunFields, Runs};
@@ -57,7 +58,7 @@ struct Run {
 pub struct Sheet {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
-    incomplete: usize,
+    incomplete: u64,
 }
 
 impl Sheet {
@@ -119,8 +120,9 @@ impl Sheet {
 
     pub fn notes(&self) -> impl Iterator<Item = String> {
         let name = super::SHEET;
-        let count = self.incomplete;
-        (count > 0).then(|| format!("{name} leaves out {count} runs that lack a file")).into_iter()
+        let lack = if self.incomplete == 1 { "lacks" } else { "lack" };
+        let runs = count(self.incomplete, "run");
+        (self.incomplete > 0).then(|| format!("{name} leaves out {runs} that {lack} a file")).into_iter()
     }
 
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
