@@ -169,7 +169,9 @@ fn fake(lab: &Lab, script: &str) -> String {
 const CONVERTS: &str = r#"for last; do :; done
 name=$(basename "$last" .sra)
 echo "$name" >> "$(dirname "$0")/called"
-for end in 1 2; do echo "end $end of $name" > "$2/${name}_$end.fastq"; done"#;
+for end in 1 2; do
+    awk -v n=${READS:-1000} 'BEGIN { for (i = 0; i < n; i++) print "@r\nA\n+\n#" }' > "$2/${name}_$end.fastq"
+done"#;
 
 #[test]
 fn archives_are_converted_once_they_are_verified() {
@@ -185,7 +187,7 @@ fn archives_are_converted_once_they_are_verified() {
     let ran = finish(lab.command(&get).env("PATH", &path));
     assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{ran:?}");
     assert!(ran.out.contains(&format!("made     {run}_1.fastq, {run}_2.fastq")), "{ran:?}");
-    assert_eq!(lab.world.read(format!("out/{run}_2.fastq")), format!("end 2 of {run}\n").as_bytes());
+    assert_eq!(lab.world.read(format!("out/{run}_2.fastq")).len(), 1000 * "@r\nA\n+\n#\n".len());
     assert!(lab.world.read(format!("out/{run}.sra")) == content_of("paired", "sra"));
     assert!(!lab.world.path("out/.tidegate-convert").exists(), "nothing else is left");
     // What is there is not made again.
@@ -212,8 +214,16 @@ fn a_conversion_that_fails_leaves_the_archive_and_says_so() {
         names.contains(&format!("{run}.sra")) && !names.iter().any(|name| name == "half.fastq"),
         "{names:?}"
     );
-    // The next run does it, with what is there.
+    // Nor does one that ends well and has written less than there is.
     let path = fake(&lab, CONVERTS);
+    for (reads, wanted) in [("999", "wrote 999 of 1000 reads"), ("0", "wrote no read")] {
+        let ran = finish(lab.command(&get).env("PATH", &path).env("READS", reads));
+        let why =
+            format!("cannot convert {run}.sra: fasterq-dump ended well, and {wanted}; the archive is kept");
+        assert_eq!((ran.code, ran.err.trim_end()), (1, &format!("tidegate: {why}")[..]), "{ran:?}");
+        assert!(!lab.world.tree("out").iter().any(|name| name.ends_with("_1.fastq") && !name.contains('/')));
+    }
+    // The next run does it, with what is there.
     let ran = finish(lab.command(&get).env("PATH", &path));
     assert_eq!((ran.code, lab.world.path(format!("out/{run}_1.fastq")).exists()), (0, true), "{ran:?}");
     assert!(!lab.world.path("out/.tidegate-convert").exists(), "nothing else is left");
@@ -335,4 +345,107 @@ fn a_fresh_link_continues_what_another_began_by_hand_or_by_a_command() {
         "{all}"
     );
     assert_eq!(fs::read_to_string(&count).expect("written"), "9\n");
+}
+
+// Directories and sums ------------------------------------------------------------------------------------
+
+#[test]
+fn a_directory_that_a_server_lists_is_got_and_nothing_above_or_elsewhere() {
+    let test = "a_directory_that_a_server_lists_is_got_and_nothing_above_or_elsewhere";
+    let world = World::new();
+    for name in [
+        "pub/d/a b.txt",
+        "pub/d/100%.bin",
+        "pub/d/sub/\u{e9}#?.bin",
+        "pub/d/sub/deep/x&y",
+        "pub/above",
+        "else/x",
+    ] {
+        world.write(format!("www/{name}"), name);
+    }
+    let Some(nginx) = servers::nginx::Nginx::with(&world.path("www"), "", "autoindex on;") else {
+        return common::skip(test, "nginx is not installed");
+    };
+    let wanted = ["100%.bin", "a b.txt", "sub/deep/x&y", "sub/\u{e9}#?.bin"];
+    let tree = |out: &str| {
+        world
+            .tree(out)
+            .into_iter()
+            .filter(|name| name.contains('.') || name.contains('&'))
+            .collect::<Vec<_>>()
+    };
+    for (path, out) in [("pub/d/", "one"), ("pub/d", "two")] {
+        let (code, all) = world.json(&["get", "-r", nginx.url(path).as_str(), "-o", out, "--no-sidecars"]);
+        assert_eq!((code, tree(out)), (0, wanted.map(str::to_owned).to_vec()), "{all}");
+    }
+    assert_eq!(world.read("one/sub/deep/x&y"), b"pub/d/sub/deep/x&y");
+
+    let other = Scripted::http(|_| (http("200 OK", &[("Content-Length", "0")], b""), Then::Keep));
+    let away = other.url("d/").to_string();
+    let odd = Scripted::http(move |request| {
+        let page = |text: &str| {
+            let length = text.len().to_string();
+            (
+                http(
+                    "200 OK",
+                    &[("Content-Type", "text/html"), ("Content-Length", &length)],
+                    text.as_bytes(),
+                ),
+                Then::Keep,
+            )
+        };
+        match request.path() {
+            "/d/" => page(&format!(
+                "<a href=/up><a href=../up><a href={away}x><a href=?C=N><a href=%2e%2e%2fup><a href=out/><a href=gone/><a href=loop/><a href=ok>"
+            )),
+            "/d/out/" => {
+                (http("302 Found", &[("Location", &away), ("Content-Length", "0")], b""), Then::Keep)
+            }
+            "/d/ok" | "/d/ok/" => (http("200 OK", &[("Content-Length", "2")], b"ok"), Then::Keep),
+            path if path.starts_with("/d/loop/") => page("<a href=loop/><a href=..>"),
+            _ => (http("404 Not Found", &[("Content-Length", "0")], b""), Then::Keep),
+        }
+    });
+    let (code, all) = world.json(&["get", "-r", odd.url("d/").as_str(), "-o", "odd", "--no-sidecars"]);
+    let failures = all["failures"].as_array().expect("failures");
+    assert_eq!((code, all["files"]["ok"].as_u64(), failures.len()), (1, Some(1), 4), "{all}");
+    for words in ["'.' or '..'", "which lies elsewhere", "404", "deeper than 32"] {
+        assert!(all["failures"].to_string().contains(words), "{words}: {all}");
+    }
+    assert_eq!((world.tree("odd"), other.requests().len()), (vec!["ok".to_owned()], 0));
+    for (names, code, words) in [
+        (&["SRR390728"][..], 2, "-r is for directories"),
+        (&["ftp://h/d/"], 2, "-r is for directories"),
+        (&[odd.url("d/ok").as_str()], 1, "no listing of a directory"),
+    ] {
+        let ran = world.run(&[&["get", "-r", "-o", "no"], names].concat());
+        assert!(ran.code == code && ran.err.contains(words), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_sum_on_the_command_line_is_what_the_only_url_must_have() {
+    let world = World::new();
+    let server = Scripted::http(|_| (http("200 OK", &[("Content-Length", "9")], b"123456789"), Then::Keep));
+    let url = server.url("x").to_string();
+    let right = "md5:25f9e794323b453885f5181f1b624d0b,SHA-1=F7C3BC1D808E04732ADF679965CCC34CA7AE3441";
+    let (code, all) = world.json(&["get", &url, "-o", "out", "--checksum", right, "--checksum", "sha256"]);
+    assert_eq!((code, &all["verified"]), (0, &true.into()), "{all}");
+    let wrong = format!("sha256:{}", "0".repeat(64));
+    let told = "sha256 is 15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225";
+    let ran = world.run(&["get", &url, "-o", "wrong", "--checksum", &wrong]);
+    assert!(ran.code == 1 && !world.path("wrong/x").exists(), "{ran:?}");
+    let times = (ran.err.matches(told).count(), ran.err.matches("fetched once more").count());
+    assert_eq!(times, (2, 1), "when it is tried again, and at the end: {ran:?}");
+    for (arguments, words) in [
+        (&["--checksum", &wrong, &url, &url][..], "exactly one URL"),
+        (&["--checksum", &wrong, "SRR390728"], "exactly one"),
+        (&["--checksum", &wrong, "-r", &url], "exactly one"),
+        (&["--checksum", "sha256:12", &url], "64 hexadecimal digits"),
+        (&["--checksum", "sum:12", &url], "\"sum\""),
+        (&["--checksum", &format!("{wrong},{}", wrong.replace(":0", ":1")), &url], "two sums by sha256"),
+    ] {
+        let ran = world.run(&[&["get", "-o", "no"], arguments].concat());
+        assert!(ran.code == 2 && ran.err.contains(words), "{arguments:?}: {ran:?}");
+    }
 }

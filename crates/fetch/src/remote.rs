@@ -19,6 +19,7 @@ pub(crate) mod tls;
 pub(crate) mod ftp;
 pub(crate) mod gs;
 pub(crate) mod http;
+pub(crate) mod index;
 pub(crate) mod local;
 pub mod request;
 pub mod s3;

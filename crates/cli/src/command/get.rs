@@ -8,6 +8,7 @@ mod preview;
 mod refresh;
 mod self_check;
 mod settings;
+mod written;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 ///
 /// NAME is an accession of a sequence archive (run, experiment, sample, study, project, submission,
 /// BioSample, or GEO's GSE and GSM), a URL (http, https, ftp, ftps, s3, gs, file; s3://bucket/prefix/
-/// or gs://bucket/prefix/ for all beneath it), a file that lists any of these,
+/// or gs://bucket/prefix/ for all beneath it, and https://host/dir/ with -r), a file that lists any of these,
 /// or '-' for such a list on standard input. Lists may be in aria2's syntax, checksum files beside a
 /// --base-url, tables (ENA's file reports as they are), JSON, BagIt's fetch.txt, or Metalink 4. Files get
 /// their names only when they are complete and verified; what is there already is skipped.
@@ -75,6 +76,9 @@ pub struct GetArgs {
     /// Ask each archive for one known run, or for NAME, and tell what of the answers is not as expected
     #[arg(long, conflicts_with_all = ["pipe", "dry_run", "metadata_only", "convert"])]
     pub self_check: bool,
+    /// Get all that lies beneath each NAME, a directory that a web server lists: https://host/dir/
+    #[arg(short, long, conflicts_with = "self_check")]
+    recursive: bool,
     /// Get a fresh link by COMMAND when a server refuses one (401, 403, or 400 as expired): it is run with the URL as its
     /// last argument and prints another; taken from the command line only
     #[arg(long, value_name = "COMMAND")]
@@ -224,8 +228,8 @@ fn convert(converter: &Converter, ended: &mut Ended, results: &Mutex<Results>, c
     if archives.is_empty() {
         caller.complain("there is nothing to convert: --format sra gets SRA archives");
     }
-    for archive in archives {
-        match converter.convert(&archive) {
+    for (archive, reads) in archives {
+        match converter.convert(&archive, reads) {
             Ok(made) => ended.summary.converted.extend(made),
             Err(error) if error.kind == ErrorKind::Interrupted => {
                 ended.summary.status = Status::Interrupted;
@@ -253,15 +257,16 @@ struct Results {
     unchecked: u64,
     /// Why the sidecars cannot be written, or what was not converted.
     error: Option<Error>,
-    /// SRA archives that are there.
-    archives: Vec<RelPath>,
+    /// SRA archives that are there, and how many reads each has, as far as that is known.
+    archives: Vec<(RelPath, Option<u64>)>,
 }
 
 impl Results {
     fn arrived(&mut self, record: &Record, got: &Got, moved: bool) {
         self.unchecked += u64::from(!got.checked);
         if Converter::takes(&record.path) {
-            self.archives.push(record.path.clone());
+            let reads = record.meta.get("read_count").and_then(|reads| reads.trim().parse().ok());
+            self.archives.push((record.path.clone(), reads));
         }
         let arrived = Arrived {
             url: &got.url,

@@ -9,6 +9,7 @@ use super::fresh::{FreshUrls, Refresh};
 use super::ftp::{self, Ftp};
 use super::gs::{Gs, GsContext};
 use super::http::{self, Http};
+use super::index::Index;
 use super::local::Local;
 use super::login::Logins;
 use super::request::Requests;
@@ -51,6 +52,11 @@ impl Servers {
     pub fn refreshed_by(mut self, refresh: Option<Refresh>) -> Self {
         self.fresh = refresh.map(|refresh| Arc::new(FreshUrls::new(refresh)));
         self
+    }
+
+    /// What lies beneath the directory at `url`, as its web server lists it.
+    pub fn tree(&self, url: &Url) -> Names {
+        Box::new(Index::new(Http::new(Arc::clone(&self.http)), url))
     }
 
     /// What lies beneath `url`, if that can be listed: `s3://bucket/prefix/`, `gs://bucket/prefix/`.

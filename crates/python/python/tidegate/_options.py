@@ -222,6 +222,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     """Options of `tidegate get`.
 
     overwrite: Replace files of the same names that no earlier run has written, or that were changed since
+    recursive: Get all that lies beneath each NAME, a directory that a web server lists: https://host/dir/
     refresh_url_with: Get a fresh link by COMMAND when a server refuses one (401, 403, or 400 as expired): it is run with
         the URL as its last argument and prints another; taken from the command line only
     convert: Convert SRA archives that have arrived; needs fasterq-dump of NCBI's SRA toolkit
@@ -256,7 +257,8 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
         (default: 1h)
     timeout: How long a server may be silent (default: 60s)
     no_verify: Do not hold files against the checksums that are known of them
-    checksum: Compute these checksums as well: crc32c, md5, sha1, sha256, sha512, blake3
+    checksum: Compute these checksums as well: crc32c, md5, sha1, sha256, sha512, blake3; or hold the one URL against a sum,
+        as sha256:HEX
     ca: Certificates (PEM) to trust besides the system's
     allow_downgrade: Follow redirects from https to http
     allow_pages: Take a web page for a file that is not called .html
@@ -274,6 +276,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     """
 
     overwrite: bool
+    recursive: bool
     refresh_url_with: str
     convert: Literal["fastq"]
     epochs: str | PathLike[str]

@@ -15,6 +15,7 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
 
+use super::written::Written;
 use crate::exit::usage;
 
 /// The program that converts.
@@ -64,8 +65,9 @@ impl Converter {
         [&b".sra"[..], b".sralite"].iter().any(|end| path.as_bytes().ends_with(end))
     }
 
-    /// Converts an archive; answers with the files that are beside it now, none if they were there before.
-    pub fn convert(&self, archive: &RelPath) -> Result<Vec<String>> {
+    /// Converts an archive of so many `reads`, if that is known; answers with the files that are beside it now, none if
+    /// they were there before.
+    pub fn convert(&self, archive: &RelPath, reads: Option<u64>) -> Result<Vec<String>> {
         use std::os::unix::ffi::OsStrExt;
         let name = Path::new(std::ffi::OsStr::from_bytes(archive.as_bytes()));
         let failed = |why: String| {
@@ -91,15 +93,15 @@ impl Converter {
             let child =
                 command.spawn().map_err(|error| failed(format!("{PROGRAM} does not start: {error}")))?;
             let status = self.wait(child).map_err(io)?;
-            if self.interrupt.is_raised() {
-                return Err(Error::new(
-                    ErrorKind::Interrupted,
-                    format!("interrupted while converting {archive}"),
-                ));
-            }
+            self.uninterrupted(archive)?;
             let files = files(&made).map_err(io)?;
             if !status.success() || files.is_empty() {
                 return Err(failed(words(status, &fs::read(&log).unwrap_or_default())));
+            }
+            let written = Written::count(&files, &self.interrupt).map_err(io)?;
+            self.uninterrupted(archive)?;
+            if let Some(lack) = written.lacks(reads) {
+                return Err(failed(format!("{PROGRAM} ended well, and {lack}")));
             }
             for file in files.iter().chain([&made]) {
                 File::open(file).and_then(|file| file.sync_all()).map_err(io)?;
@@ -118,6 +120,15 @@ impl Converter {
         remove(&ready).map_err(io)?;
         self.tidy(&work);
         Ok(names)
+    }
+
+    fn uninterrupted(&self, archive: &RelPath) -> Result<()> {
+        match self.interrupt.is_raised() {
+            true => {
+                Err(Error::new(ErrorKind::Interrupted, format!("interrupted while converting {archive}")))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Waits for the program, which ends when we are to end.

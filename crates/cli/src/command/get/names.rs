@@ -7,8 +7,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use tidegate_fetch::archive::{Accession, Archives, ResolveOptions as Wish};
+use tidegate_fetch::checksum::Checksums;
 use tidegate_fetch::list;
-use tidegate_fetch::record::{Named, Names};
+use tidegate_fetch::record::{Named, Names, Record};
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
@@ -26,6 +27,10 @@ type Words = Arc<Mutex<Vec<String>>>;
 
 /// Everything that the command line names.
 pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
+    let declared = args.server.declared()?;
+    if !declared.is_empty() {
+        return Ok(Box::new(iter::once(declared_url(args, servers, &declared)?)));
+    }
     let archives = Arc::new(Archives::new(args.archive.settings(&args.server, args.control.seed))?);
     let options = args.list.options(&args.archive);
     let words = Words::default();
@@ -39,6 +44,8 @@ pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
                 return Err(usage("'-' stands for standard input, which can be read once"));
             }
             lists.push(list::read(std::io::stdin(), None, &options, keep(&words))?);
+        } else if args.recursive {
+            lists.push(beneath(&text, servers)?);
         } else if let Some(listed) = Url::parse(&text).ok().and_then(|url| servers.list(&url)) {
             lists.push(listed?);
         } else if text.contains("://") {
@@ -57,6 +64,46 @@ pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
     }
     let resolved = resolved(archives, words, args.archive.wish());
     Ok(Box::new(direct.into_iter().chain(lists.into_iter().flatten()).chain(resolved)))
+}
+
+/// The only file that is named, which has to sum up to what `declared` says.
+fn declared_url(args: &GetArgs, servers: &Servers, declared: &Checksums) -> Result<Named> {
+    let only = match &args.names[..] {
+        [only] if !args.recursive => only.to_string_lossy(),
+        _ => {
+            return Err(usage(
+                "--checksum with a sum is for exactly one URL; a list has a sum for each file",
+            ));
+        }
+    };
+    let is_prefix = Url::parse(&only).is_ok_and(|url| servers.list(&url).is_some());
+    if !only.contains("://") || is_prefix {
+        let why = "is no URL of a file, and --checksum with a sum is for exactly one";
+        return Err(usage(format!("{} {why}; a list has a sum for each file", list::public_text(&only))));
+    }
+    Ok(match list::of_url(&only) {
+        Named::Record(record) => Named::Record(Box::new(Record { checksums: declared.clone(), ..*record })),
+        other => other,
+    })
+}
+
+/// What lies beneath a directory that a server lists.
+fn beneath(text: &str, servers: &Servers) -> Result<Names> {
+    let url = list::url(text).ok().filter(|_| text.contains("://"));
+    let url = url.ok_or_else(|| {
+        let shown = list::public_text(text);
+        usage(format!("-r is for directories of web servers, as https://host/dir/, and {shown} is none"))
+    })?;
+    match servers.list(&url) {
+        Some(listed) => listed,
+        None if matches!(url.scheme(), "http" | "https") => Ok(servers.tree(&url)),
+        None => {
+            let shown = list::public(&url);
+            Err(usage(format!(
+                "-r is for directories of web servers, as https://host/dir/, and {shown} is none"
+            )))
+        }
+    }
 }
 
 /// Where what is named first comes from, as the path is remembered. Neither a server nor standard input is waited for.

@@ -10,7 +10,7 @@ use tidegate_control::{BitRate, ByteCount};
 use tidegate_fetch::archive::{
     ArchiveSettings, Format, Layout, Naming, Protocol, ResolveOptions as Wish, Source,
 };
-use tidegate_fetch::checksum::Algorithm;
+use tidegate_fetch::checksum::{Algorithm, Checksums};
 use tidegate_fetch::get::DownloadSettings as Settings;
 use tidegate_fetch::get::memory::Memory;
 use tidegate_fetch::host::ceilings::Ceilings;
@@ -129,9 +129,10 @@ pub struct ServerArgs {
     /// Do not hold files against the checksums that are known of them
     #[arg(long)]
     no_verify: bool,
-    /// Compute these checksums as well: crc32c, md5, sha1, sha256, sha512, blake3
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    checksum: Vec<Algorithm>,
+    /// Compute these checksums as well: crc32c, md5, sha1, sha256, sha512, blake3; or hold the one URL against a sum, as
+    /// sha256:HEX
+    #[arg(long, value_name = "NAMES|ALG:HEX", value_delimiter = ',')]
+    checksum: Vec<ChecksumWish>,
     /// Certificates (PEM) to trust besides the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -183,6 +184,36 @@ impl FromStr for Ceiling {
             Some(max) => Ok(Self { host, max }),
             None => Err(usage("must be a number from 1 to 512, or HOST=NUMBER")),
         }
+    }
+}
+
+/// A checksum to compute, or one that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChecksumWish {
+    /// It is computed as well.
+    Computed(Algorithm),
+    /// It is what the file must have, in hexadecimal.
+    Declared(Algorithm, String),
+}
+
+impl ChecksumWish {
+    fn computed(&self) -> Option<Algorithm> {
+        match self {
+            Self::Computed(algorithm) => Some(*algorithm),
+            Self::Declared(..) => None,
+        }
+    }
+}
+
+impl FromStr for ChecksumWish {
+    type Err = Error;
+    fn from_str(text: &str) -> Result<Self> {
+        let Some((algorithm, hex)) = text.split_once([':', '=']) else {
+            return text.trim().parse().map(Self::Computed);
+        };
+        let algorithm: Algorithm = algorithm.trim().parse()?;
+        Checksums::none().add_hex(algorithm, hex)?;
+        Ok(Self::Declared(algorithm, hex.to_owned()))
     }
 }
 
@@ -314,13 +345,27 @@ impl ServerArgs {
             retry_for: if self.retries == 0 { Duration::ZERO } else { self.retry_for },
             timeout: self.timeout,
             chunk: (self.chunking == "on").then_some(self.chunk_size),
-            extra: self.checksum.clone(),
+            extra: self.checksum.iter().filter_map(ChecksumWish::computed).collect(),
             verify: !self.no_verify,
             overwrite: false,
             pace,
             interrupt,
             seed: control.seed,
         })
+    }
+
+    /// What the only file that is named must sum up to.
+    pub fn declared(&self) -> Result<Checksums> {
+        let mut all = Checksums::none();
+        for wish in &self.checksum {
+            let ChecksumWish::Declared(algorithm, hex) = wish else { continue };
+            let before = all.hex(*algorithm);
+            all.add_hex(*algorithm, hex)?;
+            if before.is_some_and(|before| all.hex(*algorithm) != Some(before)) {
+                return Err(usage(format!("--checksum says two sums by {algorithm}")));
+            }
+        }
+        Ok(all)
     }
 
     /// What changes the rate besides limits, as the path is remembered.

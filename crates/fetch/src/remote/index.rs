@@ -1,0 +1,254 @@
+//! What lies beneath a directory that a web server lists as a page, as names: links of Apache, nginx, caddy, Python's
+//! `http.server` and the like lead to what is in it.
+
+use std::collections::{HashSet, VecDeque};
+use std::thread;
+use std::time::Duration;
+
+use html5gum::{Token, Tokenizer};
+use percent_encoding::percent_decode_str;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::path::join;
+use url::{Position, Url};
+
+use super::http::Http;
+use super::{Refusal, shown};
+use crate::record::{Named, Record};
+
+/// Deepest directory beneath the one that is named.
+const MAX_DEPTH: usize = 32;
+/// Most directories and most files; longest page.
+const MAX_DIRECTORIES: u64 = 100_000;
+const MAX_FILES: u64 = 10_000_000;
+const MAX_PAGE: u64 = 64 << 20;
+/// How often a page is asked for, and how long is waited before the second time; then twice as long, and so on.
+const TRIES: u32 = 5;
+const WAIT: Duration = Duration::from_millis(200);
+
+/// What is listed, a page at a time. It waits for the server.
+pub struct Index {
+    http: Http,
+    start: Url,
+    /// Directories to look at, the next one last: where, what it is called beneath the first, and how deep it is.
+    left: Vec<(Url, Vec<u8>, usize)>,
+    /// At most what one page names.
+    ready: VecDeque<Named>,
+    directories: u64,
+    files: u64,
+    any: bool,
+}
+
+/// What a link of a page leads to.
+#[derive(Debug, PartialEq, Eq)]
+struct Link {
+    url: Url,
+    name: Vec<u8>,
+    is_directory: bool,
+}
+
+impl Index {
+    /// Lists what lies beneath `url`.
+    pub fn new(http: Http, url: &Url) -> Self {
+        let mut start = url.clone();
+        start.set_query(None);
+        start.set_fragment(None);
+        if !start.path().ends_with('/') {
+            start.set_path(&format!("{}/", start.path()));
+        }
+        let left = vec![(start.clone(), Vec::new(), 0)];
+        Self { http, start, left, ready: VecDeque::new(), directories: 1, files: 0, any: false }
+    }
+
+    fn look(&mut self, url: &Url, path: &[u8], depth: usize) -> Result<()> {
+        let (page, bytes) = self.page(url).map_err(|refusal| refusal.error)?;
+        for link in links(&page, &String::from_utf8_lossy(&bytes)) {
+            let path = match join(path, &link.name) {
+                Ok(path) => path,
+                Err(error) => {
+                    self.ready.push_back(Named::problem(&shown(&link.url), error.within(shown(url))));
+                    continue;
+                }
+            };
+            if !link.is_directory {
+                self.files += 1;
+                self.bounded(self.files, MAX_FILES, "files")?;
+                self.ready.push_back(Named::Record(Box::new(Record::new(link.url, path))));
+                continue;
+            }
+            if depth >= MAX_DEPTH {
+                let why = format!("{} lies deeper than {MAX_DEPTH} directories", shown(&link.url));
+                let error = Error::new(ErrorKind::Usage, why);
+                self.ready.push_back(Named::problem(&shown(&link.url), error));
+                continue;
+            }
+            self.directories += 1;
+            self.bounded(self.directories, MAX_DIRECTORIES, "directories")?;
+            self.left.push((link.url, path.as_bytes().to_vec(), depth + 1));
+        }
+        Ok(())
+    }
+
+    /// Ends it all where there is too much.
+    fn bounded(&mut self, count: u64, most: u64, of_what: &str) -> Result<()> {
+        if count <= most {
+            return Ok(());
+        }
+        self.left.clear();
+        let why = format!(
+            "{}: there are more than {most} {of_what}; name what is wanted of them",
+            shown(&self.start)
+        );
+        Err(Error::new(ErrorKind::Usage, why))
+    }
+
+    fn page(&mut self, url: &Url) -> Result<(Url, Vec<u8>), Refusal> {
+        let mut wait = WAIT;
+        for _ in 1..TRIES {
+            match self.try_page(url) {
+                Err(refusal) if refusal.why.may_pass() => {
+                    tracing::debug!("{}", refusal.error);
+                    thread::sleep(refusal.retry_after.unwrap_or(wait).min(16 * WAIT));
+                    wait *= 2;
+                }
+                other => return other,
+            }
+        }
+        self.try_page(url)
+    }
+
+    fn try_page(&mut self, url: &Url) -> Result<(Url, Vec<u8>), Refusal> {
+        let beneath = self.start.path();
+        // The same host may ask for encryption.
+        let encrypted = |next: &Url| {
+            let usual = |url: &Url| url.port().is_none();
+            url.scheme() == "http"
+                && next.scheme() == "https"
+                && usual(url)
+                && usual(next)
+                && next.host() == url.host()
+        };
+        let may = |next: &Url| {
+            (next.origin() == url.origin() || encrypted(next)) && next.path().starts_with(beneath)
+        };
+        self.http.page(url, MAX_PAGE, may)
+    }
+}
+
+impl Iterator for Index {
+    type Item = Named;
+
+    fn next(&mut self) -> Option<Named> {
+        loop {
+            if let Some(named) = self.ready.pop_front() {
+                self.any = true;
+                return Some(named);
+            }
+            let Some((url, path, depth)) = self.left.pop() else {
+                let is_empty = !std::mem::replace(&mut self.any, true);
+                let shown = shown(&self.start);
+                let none = || Error::new(ErrorKind::NotFound, format!("{shown}: the listing names no file"));
+                return is_empty.then(|| Named::problem(&shown, none()));
+            };
+            let begun = self.left.len();
+            match self.look(&url, &path, depth) {
+                // In the order of the page.
+                Ok(()) => self.left[begun..].reverse(),
+                Err(error) => {
+                    self.left.truncate(begun);
+                    self.ready.push_back(Named::problem(&shown(&url), error));
+                }
+            }
+        }
+    }
+}
+
+/// What the page at `page` links to that lies in its directory. All else is passed over: what lies above, elsewhere or
+/// deeper, and links with a query, by which servers sort.
+fn links(page: &Url, text: &str) -> Vec<Link> {
+    let mut seen = HashSet::new();
+    let mut links = Vec::new();
+    for Ok(token) in Tokenizer::new(text) {
+        let Token::StartTag(tag) = token else { continue };
+        let href = tag.attributes.get(&b"href"[..]).filter(|_| **tag.name == b"a"[..]);
+        let link = href.and_then(|href| link(page, std::str::from_utf8(href).ok()?.trim()));
+        links.extend(link.filter(|link| seen.insert(link.url.clone())));
+    }
+    links
+}
+
+fn link(page: &Url, href: &str) -> Option<Link> {
+    let mut url = page.join(href).ok()?;
+    url.set_fragment(None);
+    if href.is_empty() || url.query().is_some() || url[..Position::BeforePath] != page[..Position::BeforePath]
+    {
+        return None;
+    }
+    let directory = &page.path()[..=page.path().rfind('/')?];
+    let rest = url.path().strip_prefix(directory)?;
+    let segment = rest.strip_suffix('/').unwrap_or(rest);
+    if segment.is_empty() || segment.contains('/') {
+        return None;
+    }
+    let is_directory = segment.len() < rest.len();
+    let name: Vec<u8> = percent_decode_str(segment).collect();
+    // One name; what decodes to several is no file of this directory.
+    let name = if name.contains(&b'/') { b"..".to_vec() } else { name };
+    Some(Link { url, name, is_directory })
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_transfer::path::RelPath;
+
+    use super::*;
+
+    fn names(page: &str, text: &str) -> Vec<String> {
+        let links = links(&Url::parse(page).expect(page), text);
+        let shown = |link: &Link| {
+            format!("{}{}", String::from_utf8_lossy(&link.name), if link.is_directory { "/" } else { "" })
+        };
+        links.iter().map(shown).collect()
+    }
+
+    #[test]
+    fn listings_of_all_kinds_name_what_is_in_them() {
+        let apache = r#"<html><body><h1>Index of /pub/d</h1><table><tr><th><img src="/icons/blank.gif"></th>
+            <th><a href="?C=N;O=D">Name</a></th><th><a href="?C=M;O=A">Last modified</a></th></tr>
+            <tr><td><a href="/pub/">Parent Directory</a></td></tr>
+            <tr><td><a href="a%20b.txt"><img src="/icons/text.gif"></a></td><td><a href="a%20b.txt">a b.txt</a></td></tr>
+            <tr><td><A HREF='sub/'>sub/</A></td></tr><tr><td><a href="x&amp;y.gz">x&amp;y.gz</a></td></tr></table>"#;
+        assert_eq!(names("http://h/pub/d/", apache), ["a b.txt", "sub/", "x&y.gz"]);
+        let nginx = "<html><head><title>Index of /d/</title></head>\r\n<body><h1>Index of /d/</h1><hr><pre>\
+            <a href=\"../\">../</a>\r\n<a href=\"sub/\">sub/</a>   01-Jan-2024 00:00   -\r\n\
+            <a href=\"%C3%A9%23.bin\">\u{e9}#.bin</a>  01-Jan-2024 00:00  9\r\n</pre><hr></body></html>";
+        assert_eq!(names("https://h:8443/d/", nginx), ["sub/", "\u{e9}#.bin"]);
+        let caddy = r#"<a href="/">h</a><a href="./?sort=name&amp;order=desc">Name</a><a href="..">up</a>
+            <a href="./sub/"><span class="name">sub</span></a><a href="./a.txt">a.txt</a>"#;
+        assert_eq!(names("http://h/d/", caddy), ["sub/", "a.txt"]);
+        let python = "<ul>\n<li><a href=\"a%2Bb\">a+b</a></li>\n<li><a href=\"link\">link@</a></li>\n<li><a href=\"s/\">s/</a></li>";
+        assert_eq!(names("http://h:8000/", python), ["a+b", "link", "s/"]);
+    }
+
+    #[test]
+    fn nothing_above_elsewhere_or_unsafe_is_a_file() {
+        let text = r#"<a href="http://other/d/x"><a href="//other/d/x"><a href="https://h/d/x"><a href="http://h:81/d/x">
+            <a href="/x"><a href="/d"><a href="../d/../x"><a href="%2e%2e/x"><a href="%2e%2e%5cx"><a href="."><a href="">
+            <a href="javascript:x"><a href="mailto:a@h"><a href="ftp://h/d/x"><a href="s/deep"><a href="x?y"><a href="\x">
+            <a href="http://me@h/d/x"><a name="x"><link href="style.css"><!-- <a href="comment"> -->
+            <script>"<a href='script'>"</script><a href="/d/absolute"><a href="ok#part"><a href="ok">"#;
+        assert_eq!(names("http://h/d/", text), ["absolute", "ok"]);
+        for name in ["a%2Fb", "%2e%2e%2fx", "..%2f..%2fx", "%00", "a%00"] {
+            let found = links(&Url::parse("http://h/d/").expect("a URL"), &format!("<a href=\"{name}\">"));
+            assert!(found.iter().all(|link| RelPath::new(link.name.clone()).is_err()), "{name}: {found:?}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn no_page_is_too_strange(text in "(<a href=|\"|'|%2e|%2f|\\.\\./|/|a|<|>|&amp;|[ -~]){0,60}") {
+            for found in links(&Url::parse("http://h/d/").expect("a URL"), &text) {
+                proptest::prop_assert!(found.url.as_str().starts_with("http://h/d/"));
+            }
+        }
+    }
+}
