@@ -75,9 +75,18 @@ pub struct Tracker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Measures,
-    Moves,
-    /// It moves by a program that says little of how it gets on.
-    MovesUnseen,
+    Moves(Telling),
+}
+
+/// How a program that moves data tells how it gets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Telling {
+    /// Epoch by epoch, as long as the other end answers.
+    Always,
+    /// Epoch by epoch, but not while it does something else with what arrived.
+    Mostly,
+    /// Seldom.
+    Seldom,
 }
 
 impl Tracker {
@@ -105,9 +114,9 @@ impl Tracker {
         self.away = Some(away);
     }
 
-    /// From now on data is moved; `seen` if its program tells how it gets on.
-    pub fn moves(&mut self, seen: bool) {
-        self.phase = if seen { Phase::Moves } else { Phase::MovesUnseen };
+    /// From now on data is moved.
+    pub fn moves(&mut self, telling: Telling) {
+        self.phase = Phase::Moves(telling);
         if self.before.is_none() {
             self.moved = Instant::now();
         }
@@ -120,7 +129,10 @@ impl Tracker {
 
     /// How long nothing has been moved in this try; zero where that is not seen.
     pub fn unmoved(&self) -> Duration {
-        if self.phase == Phase::Moves { self.moved.elapsed() } else { Duration::ZERO }
+        match self.phase {
+            Phase::Moves(Telling::Always | Telling::Mostly) => self.moved.elapsed(),
+            Phase::Moves(Telling::Seldom) | Phase::Measures => Duration::ZERO,
+        }
     }
 
     /// What it waits for, if nothing gets on.
@@ -136,9 +148,11 @@ impl Tracker {
         }
         let what = match self.phase {
             Phase::Measures => StallKind::Measures,
-            Phase::Moves if self.epochs.is_empty() || unheard < SILENCE => StallKind::Silence,
-            // What it does meanwhile, as hashing what is there, it does not tell.
-            Phase::Moves | Phase::MovesUnseen => return None,
+            Phase::Moves(Telling::Always) => StallKind::Silence,
+            Phase::Moves(Telling::Mostly) if self.epochs.is_empty() || unheard < SILENCE => {
+                StallKind::Silence
+            }
+            Phase::Moves(Telling::Mostly | Telling::Seldom) => return None,
         };
         (unmoved >= QUIET).then_some(Stall { lasted: unmoved, what })
     }
@@ -232,7 +246,7 @@ mod tests {
         let stall =
             |tracker: &Tracker, s| tracker.stall_after(seconds(s), seconds(s)).map(|stall| stall.what);
         assert_eq!((stall(&tracker, 4), stall(&tracker, 5)), (None, Some(StallKind::Measures)));
-        tracker.moves(true);
+        tracker.moves(Telling::Mostly);
         assert_eq!((stall(&tracker, 4), stall(&tracker, 5)), (None, Some(StallKind::Silence)));
         assert!(tracker.hear_away(away.clone()) && !tracker.hear_away(away.clone()));
         assert_eq!(stall(&tracker, 0), Some(StallKind::Away(away.clone())));
@@ -241,14 +255,17 @@ mod tests {
         assert!(tracker.hear(epoch(3, [0, 8, 8], 0)));
         assert_eq!(tracker.stall_after(seconds(9), seconds(9)), None, "one that hashes tells nothing");
         assert_eq!(tracker.stall_after(seconds(9), seconds(1)).map(|stall| stall.lasted), Some(seconds(9)));
+        // Between ends of ours silence is that of the other end.
+        tracker.moves(Telling::Always);
+        assert_eq!(stall(&tracker, 9), Some(StallKind::Silence));
         // A try begins where the one before it ended.
         let mut tracker = Tracker::new();
         tracker.goes_on_with(seconds(60), away);
-        tracker.moves(true);
+        tracker.moves(Telling::Always);
         assert_eq!(tracker.stall_after(seconds(7), seconds(7)).map(|stall| stall.lasted), Some(seconds(67)));
         // Of a program that tells little nothing is concluded.
         let mut tracker = Tracker::new();
-        tracker.moves(false);
+        tracker.moves(Telling::Seldom);
         assert_eq!(stall(&tracker, 99), None);
     }
 

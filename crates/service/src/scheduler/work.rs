@@ -20,7 +20,7 @@ use tidegate_contract::summary::Status;
 use tidegate_contract::text::{count, one_line};
 
 use super::estimates::conditions_of;
-use super::live::Tracker;
+use super::live::{Telling, Tracker};
 use super::outages::{self, lasted};
 use super::outputs::result_of;
 use super::pause::{outage, pause};
@@ -120,7 +120,7 @@ impl Task {
         }
         let (epochs, heard) = mpsc::channel(EPOCHS);
         let (outages, said) = mpsc::channel(EPOCHS);
-        self.tracker().moves(request.kind != JobKind::Spread && request.route() != Ok(Route::GridFtp));
+        self.tracker().moves(telling(request));
         let run = Run {
             id: *id,
             attempt: job.attempts,
@@ -369,6 +369,15 @@ fn in_words(id: JobId, request: &Request, ended: &Ended, rests: Option<Duration>
     });
     let again = rests.map_or_else(String::new, |rest| format!("; again in {:.1} s", rest.as_secs_f64()));
     one_line(&format!("job {id} {result}: {route}{moved}{why}{again}"))
+}
+
+/// How what moves a job tells how it gets on.
+fn telling(request: &Request) -> Telling {
+    match (request.kind, request.route()) {
+        (JobKind::Spread, _) | (_, Ok(Route::GridFtp) | Err(_)) => Telling::Seldom,
+        (_, Ok(Route::Copy)) => Telling::Always,
+        (_, Ok(Route::Get | Route::Put)) => Telling::Mostly,
+    }
 }
 
 /// How much longer an outage is outlived.
