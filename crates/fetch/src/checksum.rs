@@ -14,8 +14,12 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 /// A checksum's algorithm, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Algorithm {
+    /// CRC-32, as zip has it; finds accidents only.
+    Crc32,
     /// CRC-32C (Castagnoli); finds accidents only.
     Crc32c,
+    /// CRC-64/NVME, which S3 computes of whole objects; finds accidents only.
+    Crc64Nvme,
     /// MD5; what sequence archives publish. Finds accidents only.
     Md5,
     /// SHA-1.
@@ -30,13 +34,23 @@ pub enum Algorithm {
 
 impl Algorithm {
     /// All of them, the weakest first.
-    pub const ALL: [Self; 6] =
-        [Self::Crc32c, Self::Md5, Self::Sha1, Self::Sha256, Self::Sha512, Self::Blake3];
+    pub const ALL: [Self; 8] = [
+        Self::Crc32,
+        Self::Crc32c,
+        Self::Crc64Nvme,
+        Self::Md5,
+        Self::Sha1,
+        Self::Sha256,
+        Self::Sha512,
+        Self::Blake3,
+    ];
 
     /// Its name in lists, on the command line and in columns.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Crc32 => "crc32",
             Self::Crc32c => "crc32c",
+            Self::Crc64Nvme => "crc64nvme",
             Self::Md5 => "md5",
             Self::Sha1 => "sha1",
             Self::Sha256 => "sha256",
@@ -48,7 +62,8 @@ impl Algorithm {
     /// Bytes of a sum.
     pub const fn length(self) -> usize {
         match self {
-            Self::Crc32c => 4,
+            Self::Crc32 | Self::Crc32c => 4,
+            Self::Crc64Nvme => 8,
             Self::Md5 => 16,
             Self::Sha1 => 20,
             Self::Sha256 | Self::Blake3 => 32,
@@ -160,7 +175,7 @@ pub struct Hashers(Vec<Hasher>);
 
 #[derive(Clone)]
 enum Hasher {
-    Crc32c(crc_fast::Digest),
+    Crc(Algorithm, crc_fast::Digest),
     Md5(Md5),
     Sha1(Sha1),
     Sha256(Sha256),
@@ -172,7 +187,9 @@ impl Hashers {
     /// For these algorithms.
     pub fn new(algorithms: impl IntoIterator<Item = Algorithm>) -> Self {
         let hasher = |algorithm| match algorithm {
-            Algorithm::Crc32c => Hasher::Crc32c(crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            Algorithm::Crc32 => Hasher::Crc(algorithm, crc_fast::Digest::new(CrcAlgorithm::Crc32IsoHdlc)),
+            Algorithm::Crc32c => Hasher::Crc(algorithm, crc_fast::Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            Algorithm::Crc64Nvme => Hasher::Crc(algorithm, crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme)),
             Algorithm::Md5 => Hasher::Md5(Md5::new()),
             Algorithm::Sha1 => Hasher::Sha1(Sha1::new()),
             Algorithm::Sha256 => Hasher::Sha256(Sha256::new()),
@@ -191,7 +208,7 @@ impl Hashers {
     pub fn update(&mut self, data: &[u8]) {
         for hasher in &mut self.0 {
             match hasher {
-                Hasher::Crc32c(hasher) => hasher.update(data),
+                Hasher::Crc(_, hasher) => hasher.update(data),
                 Hasher::Md5(hasher) => hasher.update(data),
                 Hasher::Sha1(hasher) => hasher.update(data),
                 Hasher::Sha256(hasher) => hasher.update(data),
@@ -208,8 +225,9 @@ impl Hashers {
         let mut sums = Checksums::none();
         for hasher in self.0 {
             match hasher {
-                Hasher::Crc32c(hasher) => {
-                    sums.add(Algorithm::Crc32c, (hasher.finalize() as u32).to_be_bytes());
+                Hasher::Crc(algorithm, hasher) => {
+                    let all = hasher.finalize().to_be_bytes();
+                    sums.add(algorithm, &all[all.len() - algorithm.length()..]);
                 }
                 Hasher::Md5(hasher) => sums.add(Algorithm::Md5, &hasher.finalize()[..]),
                 Hasher::Sha1(hasher) => sums.add(Algorithm::Sha1, &hasher.finalize()[..]),
@@ -240,7 +258,9 @@ mod tests {
         let sums = hashers.finish();
         // The check values of the algorithms' own documents for "123456789".
         for (algorithm, sum) in [
+            (Algorithm::Crc32, "cbf43926"),
             (Algorithm::Crc32c, "e3069283"),
+            (Algorithm::Crc64Nvme, "ae8b14860a799888"),
             (Algorithm::Md5, "25f9e794323b453885f5181f1b624d0b"),
             (Algorithm::Sha1, "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
             (Algorithm::Sha256, "15e2b0d3c33891ebb0f1ef609ec419420c20e320ce94c65fbc8c3312448eb225"),

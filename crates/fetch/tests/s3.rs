@@ -11,6 +11,7 @@ use common::nginx::Nginx;
 use common::scripted::{Scripted, Then, http};
 use common::{noise, skip};
 use tidegate_control::ByteCount;
+use tidegate_fetch::checksum::{Algorithm, Hashers};
 use tidegate_fetch::put::s3::S3Target;
 use tidegate_fetch::put::target::Target as _;
 use tidegate_fetch::record::Named;
@@ -214,6 +215,45 @@ fn a_listing_without_end_is_given_up() {
 }
 
 #[test]
+fn the_sums_that_s3_keeps_of_a_whole_object_are_asked_for() {
+    let server = Scripted::http(|request| {
+        assert_eq!(request.header("x-amz-checksum-mode"), Some("ENABLED"));
+        let sum = |kind| [("x-amz-checksum-crc64nvme", "rosUhgp5mIg="), ("x-amz-checksum-type", kind)];
+        let about = [("etag", "\"of-parts-2\""), ("content-length", "9")];
+        let kind = if request.path().contains("composite") { "COMPOSITE" } else { "FULL_OBJECT" };
+        let answer = match (request.header("range"), request.lines[0].starts_with("HEAD")) {
+            // What is said of a part is not of the whole.
+            (Some("bytes=0-3"), false) => {
+                let about = [about[0], ("content-length", "4"), ("content-range", "bytes 0-3/9")];
+                http(
+                    "206 Partial Content",
+                    &[&about[..], &[("x-amz-checksum-crc32", "AAAAAA==")]].concat(),
+                    b"1234",
+                )
+            }
+            (_, true) => http("200 OK", &[&about[..], &sum(kind)[..]].concat(), b""),
+            _ => http("200 OK", &[&about[..], &sum(kind)[..]].concat(), b"123456789"),
+        };
+        (answer, Then::Keep)
+    });
+    let settings = moto::settings(server.url("").as_str(), true);
+    let mut remote = Servers::new(&settings).remote();
+    let mut hashers = Hashers::new([Algorithm::Crc64Nvme]);
+    hashers.update(b"123456789");
+    let sums = hashers.finish();
+    for (range, requests) in [(0..4, 2), (0..u64::MAX, 1)] {
+        let before = server.requests().len();
+        let opened = remote.open(&ask(&moto::url("object"), range)).expect("an answer");
+        assert_eq!(opened.version.checksums, sums);
+        drop(opened);
+        assert_eq!(server.requests().len(), before + requests);
+        let opened = remote.open(&ask(&moto::url("composite"), 0..4)).expect("an answer");
+        assert!(opened.version.checksums.is_empty());
+    }
+    assert_eq!(remote.look(&ask(&moto::url("object"), 0..u64::MAX)).expect("an answer").checksums, sums);
+}
+
+#[test]
 fn what_the_store_vouches_for_is_told() {
     let Some(server) = Moto::start() else {
         return skip("what_the_store_vouches_for_is_told", NO_MOTO);
@@ -222,7 +262,6 @@ fn what_the_store_vouches_for_is_told() {
     server.put("one", &data);
     let mut remote = Servers::new(&server.settings()).remote();
     let version = remote.look(&ask(&moto::url("one"), 0..u64::MAX)).expect("an answer");
-    use tidegate_fetch::checksum::{Algorithm, Hashers};
     let mut hashers = Hashers::new([Algorithm::Md5]);
     hashers.update(&data);
     assert_eq!(version.checksums, hashers.finish());
@@ -311,7 +350,11 @@ fn who_pays_and_who_does_not_is_said_and_signed() {
     open(&settings, &moto::url("x")).expect("an answer");
     let request = &server.requests()[0];
     assert_eq!(request.header("x-amz-request-payer"), Some("requester"));
-    assert!(request.path().contains("X-Amz-SignedHeaders=host%3Bx-amz-request-payer"), "{}", request.path());
+    assert!(
+        request.path().contains("X-Amz-SignedHeaders=host%3Bx-amz-checksum-mode%3Bx-amz-request-payer"),
+        "{}",
+        request.path()
+    );
     open(&moto::settings(server.url("").as_str(), false), &moto::url("x?")).expect("an answer");
     let request = &server.requests()[1];
     assert_eq!((request.path(), request.header("x-amz-request-payer")), ("/bucket/x%3F", None));
@@ -337,7 +380,9 @@ fn the_requester_agrees_to_pay_only_where_that_was_asked_for() {
         for request in server.requests() {
             let said: Vec<_> =
                 request.lines.iter().filter(|line| line.contains("x-amz-request-payer:")).collect();
-            let signed = request.path().contains("X-Amz-SignedHeaders=host%3Bx-amz-request-payer");
+            let signed = request
+                .path()
+                .contains("X-Amz-SignedHeaders=host%3Bx-amz-checksum-mode%3Bx-amz-request-payer");
             assert_eq!((said.len(), signed), (usize::from(agrees), agrees), "{request:?}");
         }
     }

@@ -1,7 +1,6 @@
 //! What vouches for a body: the sums that its headers, or the lines behind it, say.
 
 use axum::http::HeaderMap;
-use crc_fast::{CrcAlgorithm, Digest};
 use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 use tidegate_fetch::checksum::{Algorithm, Hashers};
 
@@ -10,57 +9,31 @@ use crate::refusal::{Answer, Refusal};
 /// How S3 names the sum of a header or of a trailer.
 const AMAZON: &str = "x-amz-checksum-";
 
-/// A kind of sum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sum {
-    Known(Algorithm),
-    Crc32,
-    Crc64Nvme,
-}
-
-impl Sum {
-    /// By the names of S3 and of RFC 9530 and those before it.
-    fn named(name: &str) -> Option<Self> {
-        Some(match &name.to_ascii_lowercase()[..] {
-            "crc32" => Self::Crc32,
-            "crc64nvme" => Self::Crc64Nvme,
-            "crc32c" => Self::Known(Algorithm::Crc32c),
-            "md5" => Self::Known(Algorithm::Md5),
-            "sha" | "sha1" | "sha-1" => Self::Known(Algorithm::Sha1),
-            "sha256" | "sha-256" => Self::Known(Algorithm::Sha256),
-            "sha512" | "sha-512" => Self::Known(Algorithm::Sha512),
-            _ => return None,
-        })
-    }
-
-    fn length(self) -> usize {
-        match self {
-            Self::Known(algorithm) => algorithm.length(),
-            Self::Crc32 => 4,
-            Self::Crc64Nvme => 8,
-        }
+/// A kind of sum, by the names of S3 and of RFC 9530 and those before it.
+fn named(name: &str) -> Option<Algorithm> {
+    match name.to_ascii_lowercase().as_str() {
+        "sha" => Some(Algorithm::Sha1),
+        name => name.parse().ok(),
     }
 }
 
 /// The sums that a body must have, and those that it has so far.
 #[derive(Debug)]
 pub struct Checksums {
-    expected: Vec<(Sum, Vec<u8>)>,
+    expected: Vec<(Algorithm, Vec<u8>)>,
     /// What a line behind the body will tell.
-    trailer: Option<Sum>,
+    trailer: Option<Algorithm>,
     known: Hashers,
-    crc32: Digest,
-    crc64: Digest,
 }
 
 /// Sums that a body was held to, and has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified(Vec<(Sum, Vec<u8>)>);
+pub struct Verified(Vec<(Algorithm, Vec<u8>)>);
 
 /// What a header says the sum of an object is that is made of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectSum {
-    kind: Sum,
+    kind: Algorithm,
     bytes: Vec<u8>,
     /// Whether it can only be one of the sums of the parts.
     of_parts: bool,
@@ -76,7 +49,7 @@ fn differs() -> Refusal {
 }
 
 /// The sum that `text` is, in base64.
-fn decoded(sum: Sum, text: &str, name: &str) -> Answer<(Sum, Vec<u8>)> {
+fn decoded(sum: Algorithm, text: &str, name: &str) -> Answer<(Algorithm, Vec<u8>)> {
     let bytes = BASE64.decode(text.trim().as_bytes()).ok().filter(|bytes| bytes.len() == sum.length());
     bytes.map(|bytes| (sum, bytes)).ok_or_else(|| unreadable(name))
 }
@@ -86,12 +59,12 @@ impl Checksums {
     pub fn read(headers: &HeaderMap, payload: Option<&str>) -> Answer<Self> {
         let mut all = Self::of_document(headers, payload)?;
         for (name, value) in headers {
-            if let Some(kind) = name.as_str().strip_prefix(AMAZON).and_then(Sum::named) {
+            if let Some(kind) = name.as_str().strip_prefix(AMAZON).and_then(named) {
                 all.expected.push(decoded(kind, value.to_str().unwrap_or_default(), name.as_str())?);
             }
         }
         let trailer = headers.get("x-amz-trailer").and_then(|value| value.to_str().ok());
-        let trailer = trailer.and_then(|name| Sum::named(name.trim().strip_prefix(AMAZON)?));
+        let trailer = trailer.and_then(|name| named(name.trim().strip_prefix(AMAZON)?));
         Ok(Self::expecting(all.expected, trailer))
     }
 
@@ -101,11 +74,11 @@ impl Checksums {
         for (name, value) in headers {
             let (name, value) = (name.as_str(), value.to_str().unwrap_or_default());
             match name {
-                "content-md5" => expected.push(decoded(Sum::Known(Algorithm::Md5), value, name)?),
+                "content-md5" => expected.push(decoded(Algorithm::Md5, value, name)?),
                 "digest" | "repr-digest" | "content-digest" => {
                     for (kind, sum) in value.split(',').filter_map(|one| one.trim().split_once('=')) {
                         // One kind that is known is enough.
-                        let Some(kind) = Sum::named(kind) else { continue };
+                        let Some(kind) = named(kind) else { continue };
                         expected.push(decoded(kind, sum.trim_matches(':'), name)?);
                     }
                 }
@@ -114,25 +87,18 @@ impl Checksums {
         }
         let hex = payload.and_then(|payload| HEXLOWER_PERMISSIVE.decode(payload.as_bytes()).ok());
         if let Some(sum) = hex {
-            let kind = Sum::Known(Algorithm::Sha256);
+            let kind = Algorithm::Sha256;
             let sum = Some(sum).filter(|sum| sum.len() == kind.length());
             expected.push((kind, sum.ok_or_else(|| unreadable("x-amz-content-sha256"))?));
         }
         Ok(Self::expecting(expected, None))
     }
 
-    fn expecting(expected: Vec<(Sum, Vec<u8>)>, trailer: Option<Sum>) -> Self {
-        let all = expected.iter().map(|(sum, _)| *sum).chain(trailer);
-        let mut known: Vec<Algorithm> = all
-            .filter_map(|sum| match sum {
-                Sum::Known(algorithm) => Some(algorithm),
-                Sum::Crc32 | Sum::Crc64Nvme => None,
-            })
-            .collect();
+    fn expecting(expected: Vec<(Algorithm, Vec<u8>)>, trailer: Option<Algorithm>) -> Self {
+        let mut known: Vec<Algorithm> = expected.iter().map(|(sum, _)| *sum).chain(trailer).collect();
         known.sort_unstable();
         known.dedup();
-        let (crc32, crc64) = (Digest::new(CrcAlgorithm::Crc32IsoHdlc), Digest::new(CrcAlgorithm::Crc64Nvme));
-        Self { expected, trailer, known: Hashers::new(known), crc32, crc64 }
+        Self { expected, trailer, known: Hashers::new(known) }
     }
 
     /// Whether anything says what the body must be.
@@ -142,7 +108,7 @@ impl Checksums {
 
     /// Takes note of a line behind the body.
     pub fn hear(&mut self, name: &str, value: &str) {
-        let Some(sum) = name.strip_prefix(AMAZON).and_then(Sum::named) else { return };
+        let Some(sum) = name.strip_prefix(AMAZON).and_then(named) else { return };
         if self.trailer == Some(sum) {
             self.trailer = None;
             // One that cannot be read is none that the body has.
@@ -153,29 +119,17 @@ impl Checksums {
     /// Takes the next bytes in.
     pub fn update(&mut self, bytes: &[u8]) {
         self.known.update(bytes);
-        let uses = |sum| self.trailer == Some(sum) || self.expected.iter().any(|(known, _)| *known == sum);
-        let (crc32, crc64) = (uses(Sum::Crc32), uses(Sum::Crc64Nvme));
-        if crc32 {
-            self.crc32.update(bytes);
-        }
-        if crc64 {
-            self.crc64.update(bytes);
-        }
     }
 
     /// Refuses a body that has other sums than it was said to have.
     pub fn check(self) -> Answer<Verified> {
-        let Self { expected, trailer, known, crc32, crc64 } = self;
+        let Self { expected, trailer, known } = self;
         if trailer.is_some() {
             return Err(Refusal::senseless("the checksum that was to follow the body did not")
                 .called("InvalidDigest"));
         }
         let known = known.finish();
-        let holds = expected.iter().all(|(sum, bytes)| match sum {
-            Sum::Known(algorithm) => known.get(*algorithm) == Some(bytes),
-            Sum::Crc32 => (crc32.finalize() as u32).to_be_bytes() == bytes[..],
-            Sum::Crc64Nvme => crc64.finalize().to_be_bytes() == bytes[..],
-        });
+        let holds = expected.iter().all(|(sum, bytes)| known.get(*sum) == Some(bytes));
         if holds { Ok(Verified(expected)) } else { Err(differs()) }
     }
 }
@@ -184,12 +138,12 @@ impl Verified {
     /// Whether the body has the sum that an element of S3's documents says: `name` and base64. `None` if it was held to none of
     /// that kind.
     pub fn has(&self, name: &str, text: &str) -> Option<bool> {
-        let kind = Sum::named(name.strip_prefix("Checksum")?)?;
+        let kind = named(name.strip_prefix("Checksum")?)?;
         let told = BASE64.decode(text.trim().as_bytes()).unwrap_or_default();
         self.of(kind).map(|bytes| *bytes == told[..])
     }
 
-    fn of(&self, kind: Sum) -> Option<&[u8]> {
+    fn of(&self, kind: Algorithm) -> Option<&[u8]> {
         self.0.iter().find(|(known, _)| *known == kind).map(|(_, bytes)| &bytes[..])
     }
 }
@@ -201,7 +155,7 @@ impl ObjectSum {
         let composite = kind.is_some_and(|kind| kind.eq_ignore_ascii_case("composite"));
         let mut all = Vec::new();
         for (name, value) in headers {
-            let Some(kind) = name.as_str().strip_prefix(AMAZON).and_then(Sum::named) else { continue };
+            let Some(kind) = name.as_str().strip_prefix(AMAZON).and_then(named) else { continue };
             let value = value.to_str().unwrap_or_default();
             // Behind a sum of sums stands of how many parts.
             let (sum, of_parts) = match value.rsplit_once('-') {
@@ -240,6 +194,8 @@ impl ObjectSum {
 
 #[cfg(test)]
 mod tests {
+    use crc_fast::{CrcAlgorithm, Digest};
+
     use super::*;
 
     fn read(given: &[(&'static str, &str)], payload: Option<&str>) -> Answer<Checksums> {

@@ -74,6 +74,7 @@ impl S3 {
         if signer.settings().requester_pays && !headers.iter().any(|(name, _)| name == PAYER) {
             headers.push((PAYER.to_owned(), "requester".to_owned()));
         }
+        headers.push((head::ASKS_SUMS.0.to_owned(), head::ASKS_SUMS.1.to_owned()));
         headers.sort();
         headers
     }
@@ -88,7 +89,28 @@ impl S3 {
             self.http.open_hearing(&Ask { url: &url, headers: &headers, ..ask.clone() }, Some(&mut said));
         let mut opened = opened.map_err(|refusal| refusal.speaking_of(&url, ask.url))?;
         head::add(&said, &object.bucket, &mut opened.version);
+        if opened.version.bytes.is_some_and(|bytes| opened.range == (0..bytes)) {
+            head::add_sums(&said, &mut opened.version);
+        } else if ask.version.is_none() && opened.version.checksums.is_empty() {
+            // An answer with a part says nothing of the whole.
+            self.add_sums(object, &signed, &mut opened.version);
+        }
         Ok(opened)
+    }
+
+    fn add_sums(&self, object: &Object, signed: &[(String, String)], version: &mut Version) {
+        let Ok(client) = self.shared.client(&object.bucket) else { return };
+        match client.call(&S3Request::new("look at", Method::Head, object).headers(signed), &[]) {
+            Ok(reply) => {
+                if http::strong_tag(&reply.headers) == version.tag {
+                    head::add_sums(&reply.headers, version);
+                }
+                reply.finish();
+            }
+            Err(failed) => {
+                tracing::debug!("sums that the server keeps are not known: {}", failed.refusal.error)
+            }
+        }
     }
 
     /// What S3 says in its own words of a refusal.
@@ -154,6 +176,7 @@ impl Remote for S3 {
             ..Version::default()
         };
         head::add(&reply.headers, &object.bucket, &mut version);
+        head::add_sums(&reply.headers, &mut version);
         reply.finish();
         match ask.version {
             Some(wanted) if wanted.differs(&version) => {

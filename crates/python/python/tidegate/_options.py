@@ -257,8 +257,8 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
         (default: 1h)
     timeout: How long a server may be silent (default: 60s)
     no_verify: Do not hold files against the checksums that are known of them
-    checksum: Compute these checksums as well: crc32c, md5, sha1, sha256, sha512, blake3; or hold the one URL against a sum,
-        as sha256:HEX
+    checksum: Compute these checksums as well: crc32, crc32c, crc64nvme, md5, sha1, sha256, sha512, blake3; or hold the one
+        URL against a sum, as sha256:HEX
     ca: Certificates (PEM) to trust besides the system's
     allow_downgrade: Follow redirects from https to http
     allow_pages: Take a web page for a file that is not called .html

@@ -129,8 +129,8 @@ pub struct ServerArgs {
     /// Do not hold files against the checksums that are known of them
     #[arg(long)]
     no_verify: bool,
-    /// Compute these checksums as well: crc32c, md5, sha1, sha256, sha512, blake3; or hold the one URL against a sum, as
-    /// sha256:HEX
+    /// Compute these checksums as well: crc32, crc32c, crc64nvme, md5, sha1, sha256, sha512, blake3; or hold the one URL
+    /// against a sum, as sha256:HEX
     #[arg(long, value_name = "NAMES|ALG:HEX", value_delimiter = ',')]
     checksum: Vec<ChecksumWish>,
     /// Certificates (PEM) to trust besides the system's

@@ -10,8 +10,10 @@ use tidegate_fetch::checksum::{Algorithm, Hashers};
 use super::Found;
 
 /// The sums of the three bytes `abc`.
-const SUMS_OF_ABC: [(Algorithm, &str); 6] = [
+const SUMS_OF_ABC: [(Algorithm, &str); 8] = [
+    (Algorithm::Crc32, "352441c2"),
     (Algorithm::Crc32c, "364b3fb7"),
+    (Algorithm::Crc64Nvme, "05e5cabb3fc1faeb"),
     (Algorithm::Md5, "900150983cd24fb0d6963f7d28e17f72"),
     (Algorithm::Sha1, "a9993e364706816aba3e25717850c26c9cd0d89d"),
     (Algorithm::Sha256, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),

@@ -1,11 +1,16 @@
-//! What the head of an object says beyond what HTTP says of any file: an MD5, where its tag is one, and the time that
-//! the file had where it came from.
+//! What the head of an object says beyond what HTTP says of any file: an MD5, where its tag is one, the sums that S3 keeps,
+//! and the time that the file had where it came from.
 
+use data_encoding::BASE64;
 use tidegate_transfer::manifest::Timestamp;
 use ureq::http::HeaderMap;
 
 use super::super::http::answer::{md5_of_tag, strong_tag, text};
+use crate::checksum::Algorithm;
 use crate::remote::Version;
+
+/// Has S3 tell the sums that it keeps.
+pub const ASKS_SUMS: (&str, &str) = ("x-amz-checksum-mode", "ENABLED");
 
 /// Where `put` keeps a file's time, and rclone and s3fs too.
 pub const MTIME: &str = "x-amz-meta-mtime";
@@ -14,6 +19,24 @@ pub const MTIME: &str = "x-amz-meta-mtime";
 const NO_MD5_THERE: &str = "--x-s3";
 
 const NANOSECONDS: u128 = 1_000_000_000;
+
+/// Adds to `version` the sums of the whole object that its head says. Those of an object that was put in parts may be made of
+/// the sums of its parts, which is not what is computed here.
+pub fn add_sums(headers: &HeaderMap, version: &mut Version) {
+    if text(headers, "x-amz-checksum-type").is_some_and(|kind| kind != "FULL_OBJECT") {
+        return;
+    }
+    for (name, value) in headers {
+        let algorithm =
+            name.as_str().strip_prefix("x-amz-checksum-").and_then(|name| name.parse::<Algorithm>().ok());
+        let sum = value.to_str().ok().and_then(|text| BASE64.decode(text.trim().as_bytes()).ok());
+        if let (Some(algorithm), Some(sum)) = (algorithm, sum)
+            && sum.len() == algorithm.length()
+        {
+            version.checksums.add(algorithm, sum);
+        }
+    }
+}
 
 /// Adds to `version` what the head of an object in `bucket` says.
 pub fn add(headers: &HeaderMap, bucket: &str, version: &mut Version) {
@@ -61,7 +84,6 @@ fn time(text: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::checksum::Algorithm;
     use ureq::http::{HeaderName, HeaderValue};
 
     const MD5: &str = "25f9e794323b453885f5181f1b624d0b";
@@ -93,6 +115,33 @@ mod tests {
         ] {
             let sum = version(bucket, lines).checksums.hex(Algorithm::Md5);
             assert_eq!(sum, is.then(|| MD5.to_owned()), "{bucket} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn sums_of_the_whole_are_taken_and_those_made_of_parts_are_not() {
+        let (crc64, kind) = ("x-amz-checksum-crc64nvme", "x-amz-checksum-type");
+        let sums = |lines: &[(&str, &str)]| {
+            let line = |&(name, value): &(&str, &str)| {
+                (name.parse::<HeaderName>().expect("a name"), HeaderValue::from_str(value).expect("a value"))
+            };
+            let mut version = Version::default();
+            add_sums(&lines.iter().map(line).collect(), &mut version);
+            version.checksums.algorithms().collect::<Vec<_>>()
+        };
+        let sum = "rosUhgp5mIg=";
+        assert_eq!(sums(&[(crc64, sum), (kind, "FULL_OBJECT")]), [Algorithm::Crc64Nvme]);
+        assert_eq!(
+            sums(&[(crc64, sum), ("x-amz-checksum-crc32", "y/Q5Jg==")]),
+            [Algorithm::Crc32, Algorithm::Crc64Nvme]
+        );
+        for none in [
+            &[(crc64, sum), (kind, "COMPOSITE")][..],
+            &[(crc64, "rosUhgp5mIg=-2")],
+            &[(crc64, "AAAA")],
+            &[(kind, "FULL_OBJECT")],
+        ] {
+            assert_eq!(sums(none), []);
         }
     }
 
