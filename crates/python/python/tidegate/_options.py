@@ -146,8 +146,8 @@ class _SshOptions(TypedDict, total=False):
     port_range: The ports that data may be sent to, there and with via reverse here (default: any that is free)
     advertise: By which name or address its port is reached from here (default: as ssh does)
     remote_path: Where `tidegate` is there
-    install_remote: Put this program there first, if it is not, or the one in FILE; it must be static, and goes into
-        ~/.cache/tidegate
+    install_remote: Put this program there first, if it is not, or the one in FILE; it must run there, as a static one does,
+        and goes into ~/.cache/tidegate
     """
 
     ssh: str
@@ -444,6 +444,8 @@ class EndpointOptions(_TrustOptions, total=False):
     allow_unverified_put: Take files by HTTP that nothing vouches for: neither Content-MD5, Repr-Digest, x-amz-checksum-…
         nor a signature over the content
     http_url: The URL that others reach it by, for links, as in https://data.example.org (default: the host of advertise)
+    status: Answer /healthz and /metrics (Prometheus) without a token: on the loopback, where a port alone is given
+        (default: nowhere)
     """
 
     once: bool
@@ -463,6 +465,7 @@ class EndpointOptions(_TrustOptions, total=False):
     http: str
     allow_unverified_put: bool
     http_url: str
+    status: str
 
 
 # What the options of each are made of, which types do not tell when they are there.
