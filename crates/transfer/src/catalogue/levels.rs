@@ -75,7 +75,7 @@ impl<V: Clone + Serialize + for<'a> Deserialize<'a> + Send + Sync + 'static> Lev
 
     /// How `recent` gets into a table. Files that are gone are forgotten by way of that, beneath the directory `base`, once as
     /// many records are new as there were when that was done before.
-    pub fn merge(&self, recent: Arc<BTreeMap<Vec<u8>, V>>, base: Option<&[u8]>) -> Merge<V> {
+    pub fn merge(&self, recent: Arc<BTreeMap<Vec<u8>, V>>, base: Option<&[u8]>) -> TableMerge<V> {
         let sizes: Vec<TableSize> = self
             .tables
             .iter()
@@ -92,7 +92,7 @@ impl<V: Clone + Serialize + for<'a> Deserialize<'a> + Send + Sync + 'static> Lev
             (records <= self.place.holds(*level) && (gone.is_none() || *level >= oldest)) || is_last
         };
         let level = (0..LEVELS).find(fits).expect("the last one does");
-        Merge {
+        TableMerge {
             level,
             inputs: self.tables[..=level].iter().flatten().map(Table::records).collect(),
             recent,
@@ -127,7 +127,7 @@ impl<V: Clone + Serialize + for<'a> Deserialize<'a> + Send + Sync + 'static> Lev
 
 /// A merge that is to be done.
 #[derive(Debug)]
-pub struct Merge<V> {
+pub struct TableMerge<V> {
     level: usize,
     /// The youngest first.
     inputs: Vec<super::table::TableRecords<V>>,
@@ -137,7 +137,7 @@ pub struct Merge<V> {
     place: TablePlace,
 }
 
-impl<V: Clone + Serialize + for<'a> Deserialize<'a> + 'static> Merge<V> {
+impl<V: Clone + Serialize + for<'a> Deserialize<'a> + 'static> TableMerge<V> {
     /// Does it; answers with the level of what [`Levels::take_in`] takes in.
     pub fn run(mut self) -> Result<usize> {
         let name = self.place.unfinished();
