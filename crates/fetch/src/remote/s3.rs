@@ -108,7 +108,7 @@ impl S3 {
                 reply.finish();
             }
             Err(failed) => {
-                tracing::debug!("sums that the server keeps are not known: {}", failed.refusal.error)
+                tracing::debug!("sums that the server keeps are not known: {}", failed.refusal.error);
             }
         }
     }
