@@ -262,7 +262,7 @@ fn nobody_pays_unless_asked_to() {
     assert!(code == 0 && !lines.contains("x-amz-request-payer") && !lines.contains("t0ken"), "{lines}");
     let (lines, code) = asked("s3://bucket/x", &["--requester-pays"]);
     assert!(code == 0 && lines.contains("x-amz-request-payer: requester"), "{lines}");
-    assert!(lines.contains("signedheaders=host%3bx-amz-request-payer"), "{lines}");
+    assert!(lines.contains("signedheaders=host%3bx-amz-checksum-mode%3bx-amz-request-payer"), "{lines}");
 }
 
 // Links that expire --------------------------------------------------------------------------------------

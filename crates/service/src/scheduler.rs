@@ -249,9 +249,9 @@ impl Scheduler {
         let shared = &self.shared;
         let note = Note::why("tried again by its user");
         let reason = shared.queue.get(id).await?.map(|job| job.reason).unwrap_or_default();
-        let mut changed = shared.queue.retry(id, &note, now_ms()).await?;
-        let mut count = 0;
-        while !changed.is_empty() {
+        let (mut changed, done) = (shared.queue.retry(id, &note, now_ms()).await?, id);
+        let (mut count, mut last) = (0, None);
+        loop {
             count += changed.len() as u64;
             for (id, change) in changed {
                 shared.tell(id, &change, &note).await;
@@ -263,12 +263,15 @@ impl Scheduler {
                 }
             }
             shared.work.notify_one();
-            changed = match alike {
-                true => shared.queue.retry_alike(&reason, &note, now_ms()).await?,
-                false => Vec::new(),
-            };
+            if !alike {
+                return Ok(count);
+            }
+            // Each job once: one that is begun at once may have failed again by now.
+            (changed, last) = shared.queue.retry_alike(&reason, (done, last), &note, now_ms()).await?;
+            if last.is_none() {
+                return Ok(count);
+            }
         }
-        Ok(count)
     }
 
     /// The queue, to be looked at.

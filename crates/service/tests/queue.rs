@@ -359,11 +359,17 @@ async fn what_failed_is_tried_again_alone_or_with_all_that_failed_so(place: &Pla
     assert_eq!((changed.len(), changed[0].1.from, changed[0].1.to), (1, State::Retrying, State::Queued));
     assert_eq!(queue.waiting(), waiting);
     // The same cause is the same whatever time was tried.
-    let alike = queue.retry_alike("h: nobody answers (given up after 9 s)", &Note::default(), 4).await;
-    let alike: Vec<JobId> = alike.expect("wait again").into_iter().map(|(id, _)| id).collect();
-    assert_eq!(alike, [ids[3], ids[2]]);
+    let reason = "h: nobody answers (given up after 9 s)";
+    let alike = queue.retry_alike(reason, (ids[1], None), &Note::default(), 4).await;
+    let (alike, last) = alike.expect("wait again");
+    assert_eq!(alike.into_iter().map(|(id, _)| id).collect::<Vec<_>>(), [ids[3], ids[2]]);
+    assert_eq!(last, Some(ids[3]));
     assert_eq!((state(&queue, ids[4]).await, queue.waiting()), (State::Failed, 4));
-    assert_eq!(queue.retry_alike("h: nobody answers", &Note::default(), 4).await.expect("none"), []);
+    // Who has failed again since is not tried in a circle.
+    happen(&queue, ids[3], &[Event::Claimed, Event::Broke]).await;
+    let again = queue.retry_alike(reason, (ids[1], last), &Note::default(), 4).await;
+    assert_eq!(again.expect("none"), (Vec::new(), None));
+    queue.retry(ids[3], &Note::default(), 4).await.expect("at once");
     for id in [ids[0], ids[3]] {
         happen(&queue, id, &[Event::Claimed, Event::Completed]).await;
     }

@@ -75,6 +75,11 @@ impl Browser {
 
     /// Calls a method of the protocol.
     pub fn call(&mut self, method: &str, params: &Value) -> Value {
+        self.try_call(method, params).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// The same; what the browser says if it cannot.
+    fn try_call(&mut self, method: &str, params: &Value) -> Result<Value, Value> {
         self.last += 1;
         let mut message = json!({"id": self.last, "method": method, "params": params});
         if let Some(session) = &self.session {
@@ -86,8 +91,7 @@ impl Browser {
         loop {
             let value = self.from.recv_timeout(PATIENCE).unwrap_or_else(|error| panic!("{method}: {error}"));
             if value["id"] == self.last {
-                assert!(value["error"].is_null(), "{method}: {value}");
-                return value["result"].clone();
+                return if value["error"].is_null() { Ok(value["result"].clone()) } else { Err(value) };
             }
             self.events.push(value);
         }
@@ -95,16 +99,20 @@ impl Browser {
 
     /// What a script gives.
     pub fn script(&mut self, text: &str) -> Value {
-        let params = json!({"expression": text, "awaitPromise": true, "returnByValue": true});
-        let answer = self.call("Runtime.evaluate", &params);
-        assert!(answer["exceptionDetails"].is_null(), "{text}: {answer}");
-        answer["result"]["value"].clone()
+        self.try_script(text).unwrap_or_else(|error| panic!("{text}: {error}"))
     }
 
-    /// Waits until a script gives true.
+    fn try_script(&mut self, text: &str) -> Result<Value, Value> {
+        let params = json!({"expression": text, "awaitPromise": true, "returnByValue": true});
+        let answer = self.try_call("Runtime.evaluate", &params)?;
+        assert!(answer["exceptionDetails"].is_null(), "{text}: {answer}");
+        Ok(answer["result"]["value"].clone())
+    }
+
+    /// Waits until a script gives true. A page that gives way to the next one gives nothing.
     pub fn until(&mut self, text: &str) {
         let end = Instant::now() + PATIENCE;
-        while self.script(text) != json!(true) {
+        while self.try_script(text) != Ok(json!(true)) {
             if Instant::now() > end {
                 let seen = self.script("document.body.innerText");
                 panic!("it never came true: {text}\n{seen}\n{:?}", self.errors());

@@ -23,33 +23,38 @@ impl Queue {
         Ok(changed)
     }
 
-    /// The same with up to a thousand jobs that failed for this `reason`; an empty answer when there are
-    /// none left. Those that wait for a failed job of another reason are left as they are.
+    /// The same with up to a thousand jobs behind `last` that failed for this `reason`, or wait for their next try for it; and
+    /// with the last of them, if there was any. A job that is `done` already, and has failed again since, is left as it is, and
+    /// so are those that wait for a failed job of another reason.
     pub async fn retry_alike(
         &self,
         reason: &str,
+        (done, last): (JobId, Option<JobId>),
         note: &Note,
         now_ms: i64,
-    ) -> QueueResult<Vec<(JobId, Change)>> {
+    ) -> QueueResult<(Vec<(JobId, Change)>, Option<JobId>)> {
         let mut tx = self.begin().await?;
         let alike = "SELECT id FROM job WHERE state IN ('failed', 'retrying') AND waits_for = 0 \
-            AND (reason = $1 OR substr(reason, 1, length($2)) = $2) ORDER BY id LIMIT $3";
+            AND (reason = $1 OR substr(reason, 1, length($2)) = $2) AND id <> $4 AND id > $5 ORDER BY id LIMIT $3";
         let cause = cause(reason);
         let rows = sqlx::query(alike)
             .bind(cause.to_owned())
             .bind(format!("{cause}{GIVEN_UP}"))
             .bind(AT_ONCE)
+            .bind(number(done))
+            .bind(last.map_or(0, number))
             .fetch_all(&mut *tx)
             .await
             .map_err(|error| self.failed(&error))?;
-        let mut changed = Vec::new();
+        let (mut changed, mut last) = (Vec::new(), None);
         for row in rows {
             let id = self.id(&row, 0)?;
+            last = Some(id);
             changed.extend(self.apply_retry(&mut tx, id, note, now_ms).await?);
         }
         self.commit(tx).await?;
         self.count_in(&changed);
-        Ok(changed)
+        Ok((changed, last))
     }
 
     async fn apply_retry(
