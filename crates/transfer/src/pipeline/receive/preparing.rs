@@ -291,13 +291,6 @@ impl ReceiverState {
             let why = format!("{place} is offered twice: only the first is taken");
             return Err(Error::new(ErrorKind::Usage, why));
         }
-        if is_new && let Some(other) = self.path.sink.other_there(entry) {
-            let other = show(&other).into_owned();
-            let why = format!(
-                "cannot create {place}: the destination has {other}, which its file system takes for the same name; rename one of them"
-            );
-            return Err(Error::new(ErrorKind::Usage, why));
-        }
         if is_new && let Some(name) = self.path.sink.folded(entry) {
             let mut folded = self.folded.lock().expect("not poisoned");
             if !folded.is_new(&name, || self.open_places(|entry, _| self.path.sink.folded(entry))) {
@@ -306,6 +299,13 @@ impl ReceiverState {
                 );
                 return Err(Error::new(ErrorKind::Usage, why));
             }
+        }
+        if is_new && let Some(other) = self.path.sink.other_there(entry) {
+            let other = show(&other).into_owned();
+            let why = format!(
+                "cannot create {place}: the destination has {other}, which its file system takes for the same name; rename one of them"
+            );
+            return Err(Error::new(ErrorKind::Usage, why));
         }
         Ok(is_new)
     }
