@@ -245,6 +245,11 @@ fn what_would_lie_beneath_a_mount_is_refused_before_it_is_sent() {
         assert!(ran.err.contains("cannot create in/file"), "{options:?}: {ran:?}");
     }
     assert_eq!(world.tree("to"), ["in/", "in/same", "out"]);
+    // So is a download.
+    let list = format!("url,path\nfile://{},in/got\n", world.text("from/out"));
+    world.write("list.csv", list);
+    let ran = finish(world.command().args(["get", "list.csv", "-o", "to"]));
+    assert!(ran.code == 5 && ran.err.contains(why), "{ran:?}");
     // What is there and the same is no file to create.
     assert_eq!(finish(world.command().args(["verify", "from/in/same", "to/in/same"])).code, 0);
 }

@@ -1,5 +1,4 @@
-//! The digests that clients want of a file: by `Want-Digest` (RFC 3230), which davix, FTS3 and gfal2 send, or by
-//! `Want-Repr-Digest` (RFC 9530).
+//! The digests that clients want of a file: by `Want-Digest` (RFC 3230) or by `Want-Repr-Digest` (RFC 9530).
 
 use axum::http::header::ETAG;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};

@@ -40,6 +40,7 @@ impl DownloadState {
                 .make_dir(parent)
                 .map_err(|error| Error::io("create the directory", parent, error))?;
         }
+        self.sink.takes(&entry)?;
         if let Some(bytes) = bytes {
             self.reserve(file, bytes)?;
             self.resized(file, bytes);

@@ -218,7 +218,12 @@ impl DavConnection {
             307 | 308 => Some(self.redirects.next(place, std::slice::from_ref(place), &reply.headers)),
             _ => None,
         };
+        let is_stored = reply.is_ok();
         reply.finish();
+        if is_stored {
+            // Nothing is left there if its content is refused.
+            self.remove(place);
+        }
         if known == UNKNOWN {
             self.shared.redirects.store(if next.is_some() { REDIRECTS } else { TAKES_ITSELF }, Relaxed);
         }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-use super::table::{Table, TableSize, TableWriter};
+use super::table::{Table, TableRecords, TableSize, TableWriter};
 use crate::error::{Error, Result};
 use crate::sys::confined::Root;
 use crate::sys::fs::fsync;
@@ -130,7 +130,7 @@ impl<V: Clone + Serialize + for<'a> Deserialize<'a> + Send + Sync + 'static> Lev
 pub struct TableMerge<V> {
     level: usize,
     /// The youngest first.
-    inputs: Vec<super::table::TableRecords<V>>,
+    inputs: Vec<TableRecords<V>>,
     recent: Arc<BTreeMap<Vec<u8>, V>>,
     gone: Option<Gone>,
     last_seen: u64,
@@ -193,7 +193,7 @@ impl<K: Ord, V, I: Iterator<Item = (K, V)>> Iterator for Merged<I> {
 #[derive(Debug)]
 struct Gone {
     base: Root,
-    /// The directory that was looked into last; `None` if that is gone.
+    /// The directory that was looked into last, or why it could not be.
     parent: Option<(Vec<u8>, Result<Root, Errno>)>,
 }
 

@@ -70,6 +70,8 @@ pub struct FileSink {
     made: bool,
     mode: OnceLock<Mode>,
     spellings: Spellings,
+    /// The last directory that was found to be on the destination's own file system.
+    checked_mount: Mutex<Option<Vec<u8>>>,
     settled: Mutex<Settled>,
     work_settled: OnceLock<Result<(), Errno>>,
 }
@@ -185,6 +187,7 @@ impl FileSink {
             appearance: Arc::default(),
             mode: OnceLock::new(),
             spellings: Spellings::default(),
+            checked_mount: Mutex::default(),
             apart: Arc::new(apart),
             settled: Mutex::default(),
             work_settled: OnceLock::new(),

@@ -13,15 +13,25 @@ impl FileSink {
     /// A file cannot get its name at `place`: something is mounted on the way there, or it is on another file system, as
     /// parts of some are that are no mounts.
     pub(super) fn check_mount(&self, place: &RelPath) -> Result<()> {
-        let Ok(base) = self.base() else { return Ok(()) };
-        match base.dir_within(place.split().0) {
-            Err(Errno::XDEV) => Err(mounted(place)),
-            Ok(directory) => match (fstat(&directory), fstat(base)) {
-                (Ok(there), Ok(here)) if there.st_dev != here.st_dev => Err(mounted(place)),
-                _ => Ok(()),
-            },
-            // What is not there, or cannot be entered, is told where it is made.
-            Err(_) => Ok(()),
+        let (Ok(base), parent) = (self.base(), place.split().0) else { return Ok(()) };
+        // Files come a directory after the other. What is mounted meanwhile fails when the file is to get its name.
+        let mut checked = self.checked_mount.lock().expect("not poisoned");
+        if checked.as_deref() == Some(parent) {
+            return Ok(());
         }
+        match base.dir_within(parent) {
+            Err(Errno::XDEV) => return Err(mounted(place)),
+            Ok(directory) => {
+                if let (Ok(there), Ok(here)) = (fstat(&directory), fstat(base))
+                    && there.st_dev != here.st_dev
+                {
+                    return Err(mounted(place));
+                }
+                *checked = Some(parent.to_vec());
+            }
+            // What is not there, or cannot be entered, is told where it is made.
+            Err(_) => {}
+        }
+        Ok(())
     }
 }
