@@ -9,9 +9,6 @@
 
 #[path = "../load/http.rs"]
 mod http;
-#[allow(dead_code, reason = "much of it is for tests")]
-#[path = "../../tests/common/postgres.rs"]
-mod postgres;
 mod service;
 
 use std::process::ExitCode;
@@ -25,8 +22,8 @@ use tidegate_service::fleet::{Packer, ShardContent, Standing};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use postgres::Postgres;
 use service::{Caller, Result, Service, cpu_seconds};
+use testkit::postgres::Postgres;
 
 const USAGE: &str =
     "fleet_speed --program TIDEGATE [--files N] [--movers N] [--seconds S] [--rate CLAIMS/s] [--postgres]";

@@ -1,0 +1,6 @@
+//! What every store must do, and servers that do what a test says.
+
+pub mod archive;
+pub mod conformance;
+pub mod in_memory;
+pub mod moto;

@@ -1,0 +1,317 @@
+//! Files to WebDAV servers: a whole one (wsgidav), nginx with and without its dav module, and one that
+//! lies.
+
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use testkit::nginx::Nginx;
+use testkit::scripted::{Answer, Request, Scripted, Then, http};
+use testkit::{Running, free_port, noise, program, skip};
+use tidegate_control::{ByteCount, Environment, PerStage};
+use tidegate_fetch::put::dav::DavTarget;
+use tidegate_fetch::put::target::Target;
+use tidegate_fetch::put::{Upload, UploadSettings};
+use tidegate_fetch::remote::servers::ServerSettings;
+use tidegate_transfer::catalogue::Catalogues;
+use tidegate_transfer::counters::Totals;
+use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::store::file_source::FileSource;
+use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::terms::Links;
+use tidegate_transfer::transfer::Pace;
+use url::Url;
+
+const MIB: usize = 1 << 20;
+
+struct Ran {
+    result: Result<(), Error>,
+    totals: Totals,
+    failures: Vec<Error>,
+    verified: bool,
+}
+
+fn put(source: &Path, target: DavTarget, state: Option<&Path>) -> Ran {
+    let source =
+        FileSource::local(&[source.as_os_str().as_bytes().to_vec()], Links::Follow).expect("a source");
+    let catalogues = state.map(|state| {
+        Catalogues::new(&Root::open(state.as_os_str().as_bytes()).expect("opened")).expect("catalogues")
+    });
+    let unverified = Arc::new(AtomicBool::new(false));
+    let settings = UploadSettings {
+        staging: ByteCount::mib(32),
+        max_workers: 4,
+        retries: 4,
+        pace: Pace::new(Duration::from_millis(100)),
+        catalogue: catalogues.as_ref().and_then(|all| all.of(&target.identity())),
+        unverified: Arc::clone(&unverified),
+        ..UploadSettings::default()
+    };
+    let mut upload =
+        Upload::start(Box::new(source), Arc::new(target), settings, Box::new(|_| {})).expect("started");
+    let end = Instant::now() + Duration::from_secs(60);
+    let result = loop {
+        assert!(Instant::now() < end, "it never ends: {:?}", upload.ledger().totals());
+        match upload.step(PerStage { read: 2, network: 3, write: 1 }) {
+            Ok(Some(_)) => {}
+            Ok(None) => break Ok(()),
+            Err(error) => break Err(error),
+        }
+    };
+    let failures = upload.ledger().failures().into_iter().map(|failure| failure.error).collect();
+    Ran { result, totals: upload.ledger().totals(), failures, verified: !unverified.load(Relaxed) }
+}
+
+fn target(url: &Url, single: bool) -> DavTarget {
+    let settings = ServerSettings { timeout: Duration::from_secs(20), ..ServerSettings::default() };
+    DavTarget::new(&settings, url.clone(), single, Vec::new(), true).expect("a target")
+}
+
+/// Files that are odd in their own ways, and what they hold.
+fn tree() -> (tempfile::TempDir, Vec<(&'static str, Vec<u8>)>) {
+    let tree = tempfile::tempdir().expect("a directory");
+    let files = vec![
+        ("empty", noise(1, 0)),
+        ("one", noise(2, 1)),
+        ("a b/100%+ü?#&='\".txt", noise(3, 5000)),
+        ("日本/語/deep", noise(4, 300_000)),
+        // Larger than what is read before it is sent.
+        ("large", noise(5, 19 * MIB + 7)),
+    ];
+    for (name, data) in &files {
+        let path = tree.path().join(name);
+        std::fs::create_dir_all(path.parent().expect("above")).expect("made");
+        std::fs::write(path, data).expect("written");
+    }
+    (tree, files)
+}
+
+/// Whether just these files are there, and nothing unfinished.
+fn holds(root: &Path, files: &[(&str, Vec<u8>)]) {
+    let mut names = Vec::new();
+    let mut left = vec![root.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in std::fs::read_dir(&directory).expect("listed") {
+            let path = entry.expect("listed").path();
+            match path.is_dir() {
+                true => left.push(path),
+                false => {
+                    names.push(path.strip_prefix(root).expect("beneath").to_str().expect("text").to_owned());
+                }
+            }
+        }
+    }
+    names.sort();
+    let mut wanted: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+    wanted.sort_unstable();
+    assert_eq!(names, wanted);
+    for (name, data) in files {
+        assert!(&std::fs::read(root.join(name)).expect("read") == data, "{name}");
+    }
+}
+
+fn wsgidav(root: &Path, dir: &Path, users: &str) -> Option<(Running, Url)> {
+    let server = program("wsgidav")?;
+    for attempt in 0.. {
+        let port = free_port();
+        let config = format!(
+            "host: 127.0.0.1\nport: {port}\nserver: cheroot\nprovider_mapping:\n  '/': '{}'\n\
+             http_authenticator:\n  domain_controller: null\n  accept_basic: true\n  accept_digest: false\n  \
+             default_to_digest: false\nsimple_dc:\n  user_mapping:\n    '*': {users}\n",
+            root.display()
+        );
+        let file = dir.join("dav.yaml");
+        std::fs::write(&file, config).expect("written");
+        let mut command = Command::new(&server);
+        command.arg("-c").arg(&file);
+        match Running::start(&mut command, port, &dir.join("log")) {
+            Ok(running) => {
+                return Some((running, Url::parse(&format!("http://127.0.0.1:{port}/")).expect("a URL")));
+            }
+            Err(error) if attempt < 5 && error.contains("in use") => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    None
+}
+
+#[test]
+fn a_tree_goes_to_a_webdav_server_and_is_read_back() {
+    let (root, dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let users = "\n      me:\n        password: 'open sesame'";
+    let Some((_server, url)) = wsgidav(root.path(), dir.path(), users) else {
+        let why = "wsgidav is not installed (PyPI: wsgidav, cheroot)";
+        return skip("a_tree_goes_to_a_webdav_server_and_is_read_back", why);
+    };
+    let (tree, files) = tree();
+    let contents = tree.path().join("");
+    let inner = url.join("made/here/").expect("a URL");
+    let denied = put(&contents, target(&inner, false), None);
+    let error = denied.result.expect_err("no password");
+    assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+    let mut known = url;
+    known.set_username("me").expect("a host");
+    known.set_password(Some("open sesame")).expect("a host");
+    std::fs::create_dir(root.path().join("made")).expect("made");
+    let place = known.join("made/here/").expect("a URL");
+    let ran = put(&contents, target(&place, false), Some(dir.path()));
+    assert_eq!(ran.result, Ok(()));
+    assert!(ran.failures.is_empty(), "{:?}", ran.failures);
+    assert!(ran.verified);
+    holds(&root.path().join("made/here"), &files);
+    // What is remembered is not sent again, and what has changed is.
+    std::fs::write(tree.path().join("one"), "2").expect("written");
+    let again = put(&contents, target(&place, false), Some(dir.path()));
+    assert_eq!((again.totals.files_skipped, again.totals.files_done), (4, 1), "{:?}", again.failures);
+    let named = known.join("made/other%20name").expect("a URL");
+    assert!(put(&tree.path().join("one"), target(&named, true), None).failures.is_empty());
+    assert_eq!(std::fs::read(root.path().join("made/other name")).expect("read"), b"2");
+}
+
+#[test]
+fn nginx_takes_files_with_and_without_moving_them() {
+    let root = tempfile::tempdir().expect("a directory");
+    let more = format!(
+        "        location /dav/ {{ alias {0}/dav/; dav_methods PUT DELETE MKCOL MOVE; create_full_put_path on; \
+         client_max_body_size 100m; }}\n        \
+         location /plain/ {{ alias {0}/plain/; dav_methods PUT DELETE; create_full_put_path on; \
+         client_max_body_size 100m; }}\n        \
+         location /small/ {{ alias {0}/small/; dav_methods PUT; client_max_body_size 1k; }}\n",
+        root.path().display()
+    );
+    for name in ["dav", "plain", "small"] {
+        std::fs::create_dir(root.path().join(name)).expect("made");
+    }
+    let Some(nginx) = Nginx::with(root.path(), "", &more) else {
+        return skip("nginx_takes_files_with_and_without_moving_them", "nginx is not installed");
+    };
+    let (tree, files) = tree();
+    let contents = tree.path().join("");
+    for place in ["dav", "plain"] {
+        let ran = put(&contents, target(&nginx.url(&format!("{place}/")), false), None);
+        assert_eq!(ran.result, Ok(()));
+        assert!(ran.failures.is_empty(), "{place}: {:?}", ran.failures);
+        holds(&root.path().join(place), &files);
+    }
+    // The same with TLS, as one file with a name of its own.
+    let url = nginx.secure_url("dav/by%20TLS");
+    let settings = ServerSettings { ca: Some(nginx.certificates.ca.clone()), ..ServerSettings::default() };
+    let secure = DavTarget::new(&settings, url.clone(), true, Vec::new(), true).expect("a target");
+    assert!(put(&tree.path().join("large"), secure, None).failures.is_empty());
+    assert_eq!(std::fs::read(root.path().join("dav/by TLS")).expect("read"), files[4].1);
+    let ran = put(&tree.path().join("one"), target(&url, true), None);
+    let error = ran.result.expect_err("an unknown authority");
+    assert_eq!(error.kind, ErrorKind::Authentication, "{error}");
+    let ran = put(&tree.path().join("one"), target(&nginx.url("redirect/dav/"), false), None);
+    assert!(ran.failures[0].message.contains("it redirects to http"), "{:?}", ran.failures);
+    let ran = put(&tree.path().join("large"), target(&nginx.url("small/"), false), None);
+    assert_eq!(ran.failures.len(), 1);
+    // Either the server's word came through, or it closed the connection before we had sent all.
+    let kind = ran.failures[0].kind;
+    assert!(matches!(kind, ErrorKind::NoSpace | ErrorKind::Connection), "{:?}", ran.failures);
+    let ran = put(&tree.path().join("one"), target(&nginx.url("forbidden/"), false), None);
+    assert_eq!(ran.failures[0].kind, ErrorKind::Denied, "{:?}", ran.failures);
+}
+
+#[test]
+fn what_comes_back_otherwise_never_gets_its_name() {
+    let server = Scripted::with_bodies(|request, _| {
+        let answer = match request.lines[0].split(' ').next() {
+            Some("PUT" | "MKCOL" | "MOVE") => http("201 Created", &[("content-length", "0")], b""),
+            Some("DELETE") => http("204 No Content", &[], b""),
+            Some("GET") => http("200 OK", &[("content-length", "5")], b"wrong"),
+            _ => http("404 Not Found", &[("content-length", "0")], b""),
+        };
+        (answer, Then::Keep)
+    });
+    let tree = tempfile::tempdir().expect("a directory");
+    std::fs::write(tree.path().join("x"), "right").expect("written");
+    let ran = put(&tree.path().join("x"), target(&server.url("in/"), false), None);
+    assert_eq!(ran.failures[0].kind, ErrorKind::Corrupt, "{:?}", ran.failures);
+    let of = |method: &str| server.requests().iter().filter(|r| r.lines[0].starts_with(method)).count();
+    // One more asks whether another server takes files, and is taken back.
+    assert_eq!((of("MOVE"), of("PUT"), of("DELETE")), (0, 6, 6));
+}
+
+/// Files by their paths.
+#[derive(Default)]
+struct Stored(Mutex<HashMap<String, Vec<u8>>>);
+
+impl Stored {
+    fn answer(&self, request: &Request, body: &[u8]) -> Answer {
+        let mut words = request.lines[0].split(' ');
+        let (method, target) = (words.next().expect("a method"), words.next().expect("a target"));
+        let path = target.split('?').next().expect("a path").to_owned();
+        let mut files = self.0.lock().expect("unharmed");
+        let empty = [("content-length", "0")];
+        let answer = match method {
+            "PUT" => {
+                files.insert(path, body.to_vec());
+                http("201 Created", &empty, b"")
+            }
+            "MOVE" => {
+                let to = Url::parse(request.header("destination").expect("told")).expect("a URL");
+                let moved = files.remove(&path).expect("there");
+                files.insert(to.path().to_owned(), moved);
+                http("201 Created", &empty, b"")
+            }
+            "GET" | "HEAD" => match files.get(&path) {
+                Some(file) => {
+                    let length = file.len().to_string();
+                    let body = if method == "GET" { &file[..] } else { b"" };
+                    http("200 OK", &[("content-length", &length)], body)
+                }
+                None => http("404 Not Found", &empty, b""),
+            },
+            _ => http("201 Created", &empty, b""),
+        };
+        (answer, Then::Keep)
+    }
+}
+
+#[test]
+fn content_goes_where_the_server_sends_it_and_the_login_does_not() {
+    for status in ["307 Temporary Redirect", "308 Permanent Redirect"] {
+        let stored = Arc::new(Stored::default());
+        let logins: [Arc<AtomicUsize>; 2] = Default::default();
+        let count = |logins: &AtomicUsize, request: &Request| {
+            logins.fetch_add(usize::from(request.header("authorization").is_some()), Relaxed)
+        };
+        let (of_pool, of_door) = (Arc::clone(&stored), Arc::clone(&stored));
+        let [at_pool, at_door] = logins.clone();
+        let pool = Scripted::with_bodies(move |request, body| {
+            count(&at_pool, request);
+            of_pool.answer(request, body)
+        });
+        let place = pool.url("");
+        let door = Scripted::with_bodies(move |request, body| {
+            count(&at_door, request);
+            if !request.lines[0].starts_with("PUT ") && !request.lines[0].starts_with("GET ") {
+                return of_door.answer(request, body);
+            }
+            assert!(body.is_empty(), "content is sent to the door");
+            let to = format!("{}?token=abc", place.join(request.path()).expect("a URL"));
+            (http(status, &[("content-length", "0"), ("location", &to)], b""), Then::Keep)
+        });
+        let (tree, files) = tree();
+        let login = vec![("authorization".to_owned(), "Bearer secret".to_owned())];
+        let settings = ServerSettings { timeout: Duration::from_secs(20), ..ServerSettings::default() };
+        let to = DavTarget::new(&settings, door.url("in/"), false, login, true).expect("a target");
+        // One name is fragile, and goes to its own at once.
+        std::fs::remove_dir_all(tree.path().join("a b")).expect("removed");
+        let ran = put(&tree.path().join(""), to, None);
+        assert_eq!((ran.result, &ran.failures[..], ran.verified), (Ok(()), &[][..], true));
+        let there = stored.0.lock().expect("unharmed");
+        for (name, data) in files.iter().filter(|(name, _)| !name.starts_with("a b")) {
+            let url = door.url("in/").join(name).expect("a URL");
+            assert_eq!(there.get(url.path()), Some(data), "{name}");
+        }
+        assert_eq!(there.len(), files.len() - 1);
+        let [at_pool, at_door] = logins.map(|logins| logins.load(Relaxed));
+        assert!(at_door > 0 && at_pool == 0, "the login is the door's");
+    }
+}

@@ -1,0 +1,46 @@
+//! What the machine has for tests: programs, rights. `make test` leaves out what wants either.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+/// Set to `no`, it leaves out tests that want root's rights, or programs that neither cargo nor pip bring.
+const INSTALLED: &str = "TIDEGATE_TEST_INSTALLED";
+
+/// Programs that pip brings, or that every machine has that can build Tidegate.
+const BROUGHT: [&str; 3] = ["moto_server", "python3", "wsgidav"];
+
+/// Says that a test could not run; `scripts/test` reads it.
+pub fn skip(test: &str, reason: &str) {
+    eprintln!("skipped {test}: {reason}");
+    if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
+        let mut log = std::fs::OpenOptions::new().append(true).create(true).open(log).expect("opened");
+        writeln!(log, "{test}: {reason}").expect("written");
+    }
+}
+
+/// Whether tests may use what has to be installed, or wants root.
+pub fn may_use_installed() -> bool {
+    std::env::var_os(INSTALLED).is_none_or(|word| word != "no")
+}
+
+/// Where a program is that a test wants; many are outside of an ordinary user's `PATH`.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/usr/local/sbin", "/sbin"].map(PathBuf::from);
+    let mut places = std::env::split_paths(&path).chain(more).map(|directory| directory.join(name));
+    places.find(|file| file.is_file()).filter(|_| BROUGHT.contains(&name) || may_use_installed())
+}
+
+/// Whether all of these programs are here; the test is skipped if not.
+pub fn has(test: &str, programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|name| program(name).is_none());
+    if let Some(name) = missing {
+        skip(test, &format!("{name} is not installed"));
+    }
+    missing.is_none()
+}
+
+/// Whether tests may use root's rights.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root() && may_use_installed()
+}

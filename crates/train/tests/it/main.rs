@@ -1,0 +1,3 @@
+//! Learning, held to a reference in NumPy.
+
+mod training;

@@ -1,0 +1,34 @@
+//! Transfers between endpoints in this process.
+
+mod ablation;
+mod apart;
+mod changes;
+mod common;
+mod copy;
+mod crowd;
+mod descriptors;
+mod doors;
+mod exhaustion;
+mod fence;
+mod files;
+mod filters;
+mod hostile;
+mod links;
+mod mirror;
+mod moving;
+mod named_links;
+mod names;
+mod names_once;
+mod network;
+mod refresh;
+mod resize;
+mod resume;
+mod round_trips;
+mod security;
+mod space;
+mod split;
+mod squatting;
+mod third_party;
+mod waits;
+mod window;
+mod yielding;

@@ -1,0 +1,124 @@
+//! Disks that are full and files that may not be touched.
+
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+
+use crate::common::{Fixture, assert_same_tree, content, is_error, leftovers, write};
+use testkit::mounted::Mounted;
+use testkit::skip;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::transfer::route::{From, To};
+
+/// A file system of its own, where one can be mounted.
+fn mounted(test: &str, place: &Path, options: &str) -> Option<Mounted> {
+    let mounted = Mounted::tmpfs(place, options);
+    if mounted.is_none() {
+        skip(test, "mounting a tmpfs needs root");
+    }
+    mounted
+}
+
+fn fails_with<T>(kind: ErrorKind, result: Result<T>) -> Error {
+    let error = is_error(result);
+    assert_eq!(error.kind, kind, "{error}");
+    error
+}
+
+#[test]
+fn a_full_disk_ends_the_run_and_room_lets_it_continue() {
+    for pull in [false, true] {
+        let f = Fixture::new();
+        let place = if pull { f.dir("small") } else { f.root.join("small") };
+        let Some(_mounted) =
+            mounted("a_full_disk_ends_the_run_and_room_lets_it_continue", &place, "size=12m")
+        else {
+            return;
+        };
+        let source = if pull { f.root.join("tree") } else { f.dir("tree") };
+        write(&source.join("a-large"), 9_000_000, 1);
+        write(&source.join("b-small"), 50_000, 2);
+        // What is in the way of the room, and what was there before.
+        fs::write(place.join("ballast"), content(6_000_000, 3)).expect("written");
+        fs::create_dir(place.join("tree")).expect("made");
+        fs::write(place.join("tree/a-large"), content(40_000, 4)).expect("written");
+        let (from, to) = match pull {
+            false => (f.local(std::slice::from_ref(&source)), f.to_endpoint("small/")),
+            true => (f.remote(&["tree"]), To::Local(place.as_os_str().as_bytes().to_vec())),
+        };
+        let error = fails_with(ErrorKind::NoSpace, f.run(&from, &to));
+        assert!(error.message.contains("free some space"), "{error}");
+        assert_eq!(fs::read(place.join("tree/a-large")).expect("there"), content(40_000, 4));
+        fs::remove_file(place.join("ballast")).expect("removed");
+        let (totals, failures) = f.run(&from, &to).expect("continued");
+        assert_eq!((totals.files_failed, failures.len()), (0, 0), "{failures:?}");
+        assert_same_tree(&source, &place.join("tree"));
+        assert!(leftovers(&place).is_empty());
+    }
+}
+
+#[test]
+fn a_disk_without_room_for_another_name_is_named() {
+    let f = Fixture::new();
+    let place = f.root.join("small");
+    let Some(_mounted) =
+        mounted("a_disk_without_room_for_another_name_is_named", &place, "size=8m,nr_inodes=20")
+    else {
+        return;
+    };
+    let source = f.dir("tree");
+    for i in 0..60 {
+        write(&source.join(format!("{i}")), 100, i);
+    }
+    fails_with(ErrorKind::NoSpace, f.try_push(&[source], "small/"));
+}
+
+#[test]
+fn one_file_that_may_not_be_replaced_fails_alone() {
+    let f = Fixture::new();
+    let source = f.dir("tree");
+    for name in ["a", "b", "c"] {
+        write(&source.join(name), 200_000, 1);
+    }
+    let place = f.root.join("in/tree");
+    write(&place.join("b"), 10, 9);
+    let immutable = |flag: &str| Command::new("chattr").arg(flag).arg(place.join("b")).output();
+    if !immutable("+i").is_ok_and(|out| out.status.success()) {
+        return skip(
+            "one_file_that_may_not_be_replaced_fails_alone",
+            "chattr +i needs root and ext4 or the like",
+        );
+    }
+    let result = f.try_push(std::slice::from_ref(&source), "in/");
+    let kept = fs::read(place.join("b"));
+    immutable("-i").expect("chattr runs");
+    let (totals, failures) = result.expect("ran");
+    assert_eq!((totals.files_done, totals.files_failed), (2, 1), "{failures:?}");
+    assert_eq!(failures[0].error.kind, ErrorKind::Denied, "{failures:?}");
+    assert_eq!(kept.expect("there"), content(10, 9));
+    assert!(leftovers(&f.root).is_empty());
+    assert_eq!(f.push(std::slice::from_ref(&source), "in/").files_failed, 0);
+    assert_same_tree(&source, &place);
+}
+
+#[test]
+fn a_read_only_destination_is_named() {
+    let f = Fixture::new();
+    let place = f.root.join("fixed");
+    let Some(_mounted) = mounted("a_read_only_destination_is_named", &place, "size=1m,ro") else { return };
+    let source = f.dir("tree");
+    write(&source.join("file"), 100, 1);
+    fails_with(ErrorKind::Denied, f.try_push(&[source], "fixed/"));
+}
+
+#[test]
+fn what_is_not_there_is_not_found() {
+    let f = Fixture::new();
+    let back = f.dir("back");
+    let back = To::Local(back.as_os_str().as_bytes().to_vec());
+    fails_with(ErrorKind::NotFound, f.run(&f.remote(&["missing"]), &back));
+    let nowhere = From::Local(vec![b"/no/such/path".to_vec()]);
+    fails_with(ErrorKind::NotFound, f.run(&nowhere, &f.to_endpoint("in/")));
+    assert!(!f.root.join("in").exists());
+}
