@@ -1,5 +1,7 @@
 //! Checksums as archives publish them: several algorithms, all of them computed while writing.
 
+mod of_parts;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -10,6 +12,10 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256, Sha512};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+
+use self::of_parts::PartsHasher;
+
+pub use self::of_parts::{PartSizes, SumOfParts};
 
 /// A checksum's algorithm, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -89,12 +95,27 @@ impl FromStr for Algorithm {
 
 /// What a file's content must sum up to, by algorithm.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Checksums(BTreeMap<Algorithm, Box<[u8]>>);
+pub struct Checksums {
+    whole: BTreeMap<Algorithm, Box<[u8]>>,
+    /// One that is made of the sums of its parts.
+    of_parts: Option<SumOfParts>,
+}
+
+/// Where sums differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// By which kind of sum, such as `md5`.
+    pub kind: String,
+    /// What is expected.
+    pub expected: String,
+    /// What was computed.
+    pub computed: String,
+}
 
 impl Checksums {
     /// None known.
     pub const fn none() -> Self {
-        Self(BTreeMap::new())
+        Self { whole: BTreeMap::new(), of_parts: None }
     }
 
     /// Adds a sum given in hexadecimal, upper or lower case.
@@ -106,18 +127,23 @@ impl Checksums {
             let why = format!("{hex:?} is no {algorithm}: {digits} hexadecimal digits are needed");
             return Err(Error::new(ErrorKind::Usage, why));
         };
-        self.0.insert(algorithm, sum.into());
+        self.whole.insert(algorithm, sum.into());
         Ok(())
     }
 
     /// Adds a sum.
     pub fn add(&mut self, algorithm: Algorithm, sum: impl Into<Box<[u8]>>) {
-        self.0.insert(algorithm, sum.into());
+        self.whole.insert(algorithm, sum.into());
+    }
+
+    /// Adds a sum that is made of the sums of the file's parts.
+    pub fn add_of_parts(&mut self, sum: SumOfParts) {
+        self.of_parts = Some(sum);
     }
 
     /// The sum by `algorithm`, if known.
     pub fn get(&self, algorithm: Algorithm) -> Option<&[u8]> {
-        self.0.get(&algorithm).map(AsRef::as_ref)
+        self.whole.get(&algorithm).map(AsRef::as_ref)
     }
 
     /// The sum by `algorithm` in hexadecimal, if known.
@@ -125,32 +151,67 @@ impl Checksums {
         self.get(algorithm).map(|sum| HEXLOWER.encode(sum))
     }
 
-    /// The algorithms known of.
+    /// The one that is made of the sums of the file's parts, if known.
+    pub const fn of_parts(&self) -> Option<&SumOfParts> {
+        self.of_parts.as_ref()
+    }
+
+    /// The algorithms known of, for the whole.
     pub fn algorithms(&self) -> impl Iterator<Item = Algorithm> {
-        self.0.keys().copied()
+        self.whole.keys().copied()
     }
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.whole.is_empty() && self.of_parts.is_none()
+    }
+
+    /// Whether content that is another one would be told by what is known.
+    pub fn refute(&self) -> bool {
+        !self.whole.is_empty() || self.of_parts.as_ref().is_some_and(|sum| sum.sizes.are_told())
     }
 
     /// What is known here and not by `others`.
     #[must_use]
     pub fn without(&self, others: &Self) -> Self {
-        let other = |algorithm: &Algorithm| !others.0.contains_key(algorithm);
-        Self(
-            self.0
-                .iter()
-                .filter(|(algorithm, _)| other(algorithm))
-                .map(|(a, sum)| (*a, sum.clone()))
-                .collect(),
-        )
+        let mut left = self.clone();
+        left.whole.retain(|algorithm, _| !others.whole.contains_key(algorithm));
+        left
     }
 
-    /// The first algorithm by which `computed` differs from what is expected here.
-    pub fn differs(&self, computed: &Self) -> Option<Algorithm> {
-        self.0.iter().find(|(algorithm, sum)| computed.0.get(algorithm) != Some(sum)).map(|(a, _)| *a)
+    /// The first sum by which `computed` differs from what is expected here. What was not computed differs. A sum of parts
+    /// whose sizes are only supposed proves that a file is right, and never that it is not.
+    pub fn differs(&self, computed: &Self) -> Option<Difference> {
+        let mut whole = self.whole.iter();
+        if let Some((algorithm, sum)) = whole.find(|(kind, sum)| computed.whole.get(kind) != Some(sum)) {
+            let computed = computed.hex(*algorithm).unwrap_or_default();
+            return Some(Difference {
+                kind: algorithm.to_string(),
+                expected: HEXLOWER.encode(sum),
+                computed,
+            });
+        }
+        let sum = self.of_parts.as_ref().filter(|sum| sum.sizes.are_told())?;
+        let computed = computed.of_parts.as_ref();
+        (computed != Some(sum)).then(|| Difference {
+            kind: sum.kind(),
+            expected: sum.to_string(),
+            computed: computed.map(SumOfParts::to_string).unwrap_or_default(),
+        })
+    }
+
+    /// The same, of those sums alone that were computed.
+    pub fn contradicts(&self, computed: &Self) -> Option<Difference> {
+        let mut known = self.clone();
+        known.whole.retain(|algorithm, _| computed.whole.contains_key(algorithm));
+        known.of_parts = known.of_parts.filter(|_| computed.of_parts.is_some());
+        known.differs(computed)
+    }
+
+    /// Whether a sum that is known here was `computed` too, and is the same.
+    pub fn agrees(&self, computed: &Self) -> bool {
+        self.whole.iter().any(|(algorithm, sum)| computed.whole.get(algorithm) == Some(sum))
+            || (self.of_parts.is_some() && self.of_parts == computed.of_parts)
     }
 }
 
@@ -181,6 +242,7 @@ enum Hasher {
     Sha256(Sha256),
     Sha512(Sha512),
     Blake3(Box<blake3::Hasher>),
+    OfParts(Box<PartsHasher>),
 }
 
 impl Hashers {
@@ -197,6 +259,13 @@ impl Hashers {
             Algorithm::Blake3 => Hasher::Blake3(Box::default()),
         };
         Self(algorithms.into_iter().map(hasher).collect())
+    }
+
+    /// The same, and the sum that corresponds to `expected`, of the same parts.
+    #[must_use]
+    pub fn and_of_parts(mut self, expected: Option<&SumOfParts>) -> Self {
+        self.0.extend(expected.map(|sum| Hasher::OfParts(Box::new(PartsHasher::new(sum)))));
+        self
     }
 
     /// Whether there is nothing to compute.
@@ -216,6 +285,7 @@ impl Hashers {
                 Hasher::Blake3(hasher) => {
                     hasher.update(data);
                 }
+                Hasher::OfParts(hasher) => hasher.update(data),
             }
         }
     }
@@ -234,9 +304,36 @@ impl Hashers {
                 Hasher::Sha256(hasher) => sums.add(Algorithm::Sha256, &hasher.finalize()[..]),
                 Hasher::Sha512(hasher) => sums.add(Algorithm::Sha512, &hasher.finalize()[..]),
                 Hasher::Blake3(hasher) => sums.add(Algorithm::Blake3, *hasher.finalize().as_bytes()),
+                Hasher::OfParts(hasher) => sums.add_of_parts(hasher.finish()),
             }
         }
         sums
+    }
+}
+
+/// CRC-64/NVME, of which that of a whole can be made from those of its parts.
+#[derive(Clone)]
+pub(crate) struct Crc64(crc_fast::Digest);
+
+impl Crc64 {
+    pub fn new() -> Self {
+        Self(crc_fast::Digest::new(CrcAlgorithm::Crc64Nvme))
+    }
+
+    /// Takes the next bytes in.
+    pub fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+    }
+
+    /// Of everything taken in.
+    pub fn finish(self) -> u64 {
+        self.0.finalize()
+    }
+
+    /// Of a whole, by its parts' and their lengths.
+    pub fn of_parts(parts: impl IntoIterator<Item = (u64, u64)>) -> u64 {
+        let join = |all, (crc, length)| crc_fast::checksum_combine(CrcAlgorithm::Crc64Nvme, all, crc, length);
+        parts.into_iter().fold(Self::new().finish(), join)
     }
 }
 
@@ -282,7 +379,43 @@ mod tests {
         assert!("adler32".parse::<Algorithm>().is_err());
         let mut other = Checksums::none();
         other.add(Algorithm::Md5, [0; 16]);
-        assert_eq!(sums.differs(&other), Some(Algorithm::Md5));
+        assert_eq!(sums.differs(&other).map(|differs| differs.kind), Some("md5".to_owned()));
         assert_eq!(sums.differs(&sums.clone()), None);
+    }
+
+    #[test]
+    fn the_crc_of_a_whole_is_made_of_those_of_its_parts() {
+        let of = |data: &[u8]| {
+            let mut crc = Crc64::new();
+            crc.update(data);
+            (crc.finish(), data.len() as u64)
+        };
+        let data = b"123456789";
+        for cut in 0..=9 {
+            let (one, other) = data.split_at(cut);
+            assert_eq!(Crc64::of_parts([of(one), of(other)]), 0xae8b_1486_0a79_9888, "{cut}");
+        }
+        assert_eq!(Crc64::of_parts(data.chunks(1).map(of)), of(data).0);
+        assert_eq!(Crc64::of_parts([]), of(b"").0);
+    }
+
+    #[test]
+    fn a_sum_of_parts_whose_sizes_are_supposed_proves_and_refutes_nothing() {
+        let sum = |sizes| {
+            let one = SumOfParts { algorithm: Algorithm::Crc32, sizes, sum: [0; 4].into() };
+            let mut hashers = Hashers::new([]).and_of_parts(Some(&one));
+            hashers.update(b"123456789");
+            (one, hashers.finish())
+        };
+        for (sizes, refutes) in [(PartSizes::told([4, 4, 1]), true), (PartSizes::supposed(9, 4), false)] {
+            let (zeros, computed) = sum(sizes);
+            let mut wrong = Checksums::none();
+            wrong.add_of_parts(zeros);
+            assert_eq!(wrong.differs(&computed).is_some(), refutes, "{wrong:?}");
+            assert_eq!(wrong.contradicts(&computed).is_some(), refutes);
+            assert!(!wrong.agrees(&computed));
+            assert!(computed.agrees(&computed) && !computed.is_empty());
+            assert_eq!(wrong.contradicts(&Checksums::none()), None, "nothing was computed");
+        }
     }
 }

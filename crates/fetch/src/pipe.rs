@@ -20,7 +20,7 @@ use tidegate_transfer::sys::thread;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::{Interrupt, Pace, Paced};
 
-use crate::checksum::{Algorithm, Checksums, Hashers};
+use crate::checksum::{Algorithm, Checksums, Difference, Hashers};
 use crate::host::Hosts;
 use crate::host::ceilings::Ceilings;
 use crate::host::held::HeldCeilings;
@@ -159,7 +159,7 @@ fn write_all(
                 PipeFront::Failed(error) => return Err(error),
                 PipeFront::Ended { size, vouched } => break (size, vouched),
                 PipeFront::Block { bytes, size, vouched } => {
-                    let sums = || Hashers::new(wanted(&record.checksums, &vouched, verify));
+                    let sums = || wanted(&record.checksums, &vouched, verify);
                     hashers.get_or_insert_with(sums).update(&bytes);
                     match out.write_all(&bytes) {
                         Err(error) if error.kind() == IoErrorKind::BrokenPipe => {
@@ -186,9 +186,9 @@ fn write_all(
             }
         };
         debug_assert_eq!(size, done);
-        let hashers = hashers.unwrap_or_else(|| Hashers::new(wanted(&record.checksums, &vouched, verify)));
-        piped.unchecked += u64::from(hashers.is_empty());
+        let hashers = hashers.unwrap_or_else(|| wanted(&record.checksums, &vouched, verify));
         let sums = hashers.finish();
+        piped.unchecked += u64::from(!record.checksums.agrees(&sums) && !vouched.agrees(&sums));
         for (expected, who) in [(&record.checksums, "declared"), (&vouched, "what its server vouches for")] {
             check(&record, if verify { expected } else { &NONE }, &sums, who)?;
         }
@@ -204,22 +204,19 @@ fn write_all(
 static NONE: Checksums = Checksums::none();
 
 /// What is computed of a file.
-fn wanted(declared: &Checksums, vouched: &Checksums, verify: bool) -> Vec<Algorithm> {
+fn wanted(declared: &Checksums, vouched: &Checksums, verify: bool) -> Hashers {
     let mut all: Vec<Algorithm> = declared.algorithms().chain(vouched.algorithms()).collect();
     all.sort_unstable();
     all.dedup();
     all.retain(|_| verify);
-    all
+    Hashers::new(all).and_of_parts(vouched.of_parts().filter(|_| verify))
 }
 
 fn check(record: &Record, expected: &Checksums, sums: &Checksums, who: &str) -> Result<()> {
-    let Some(algorithm) = expected.differs(sums) else { return Ok(()) };
-    let hex = |sums: &Checksums| sums.hex(algorithm).unwrap_or_default();
+    let Some(Difference { kind, expected, computed }) = expected.differs(sums) else { return Ok(()) };
     let why = format!(
-        "{}: the {algorithm} of what was written is {}, and {} is {who}: do not use it",
+        "{}: the {kind} of what was written is {computed}, and {expected} is {who}: do not use it",
         record.path,
-        hex(sums),
-        hex(expected)
     );
     Err(Error::new(ErrorKind::Corrupt, why))
 }

@@ -12,7 +12,7 @@ use tidegate_transfer::hash::Digest;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::write_path::WriteHandler;
 
-use crate::checksum::{Algorithm, Checksums, Hashers};
+use crate::checksum::{Algorithm, Checksums, Difference, Hashers};
 use crate::get::digest_queue::{Check, DigestJob};
 use crate::get::event::Got;
 use crate::get::existing::ExistingFile;
@@ -177,12 +177,13 @@ impl DownloadState {
     /// Computes what is declared of a file, vouched for by its server, and asked for besides; `all` of it,
     /// or without BLAKE3.
     pub(super) fn hashers(&self, file: &DownloadFile, vouched: &Checksums, all: bool) -> Hashers {
+        let of_parts = vouched.of_parts().filter(|_| self.settings.verify);
         let declared = |algorithm: &Algorithm| file.record.checksums.get(*algorithm).is_some();
         let vouched = |algorithm: &Algorithm| self.settings.verify && vouched.get(*algorithm).is_some();
         let extra = |algorithm: &Algorithm| self.settings.extra.contains(algorithm);
         let wanted = |algorithm: &Algorithm| declared(algorithm) || vouched(algorithm) || extra(algorithm);
         let here = |algorithm: &Algorithm| all || *algorithm != Algorithm::Blake3;
-        Hashers::new(Algorithm::ALL.into_iter().filter(here).filter(wanted))
+        Hashers::new(Algorithm::ALL.into_iter().filter(here).filter(wanted)).and_of_parts(of_parts)
     }
 
     // What is there already ---------------------------------------------------------------------------
@@ -244,8 +245,9 @@ impl DownloadState {
         let sums = check.hashers.finish();
         let declared = &file.record.checksums;
         let expected = if declared.is_empty() { &check.seen.checksums } else { declared };
-        if let Some(algorithm) = expected.differs(&sums) {
-            return match self.gives_way_to(file, expected, &sums, algorithm) {
+        let differs = expected.differs(&sums);
+        if differs.is_some() || !expected.agrees(&sums) {
+            return match self.gives_way_to(file, differs.as_ref()) {
                 Ok(()) => self.queue.push(file, Task::First, None),
                 Err(error) => self.fail_one(file, &error),
             };
@@ -271,30 +273,20 @@ impl DownloadState {
 /// Whether a version's sums are those that were declared, and those its servers vouch for.
 fn verify(body: &Body, sums: &Checksums) -> Result<()> {
     let file = &body.file;
-    let wrong = |expected: &Checksums, algorithm: Algorithm, whose: &str| {
-        let (expected, got) = (expected.hex(algorithm), sums.hex(algorithm));
+    let wrong = |differs: Difference, whose: &str| {
+        let Difference { kind, expected, computed } = differs;
         let why = format!(
-            "{}: {algorithm} is {}, and {whose} {}; {} bytes came from {}",
+            "{}: {kind} is {computed}, and {whose} {expected}; {} bytes came from {}",
             file.name(),
-            got.unwrap_or_default(),
-            expected.unwrap_or_default(),
             body.written.load(Relaxed),
             place(file, body.mirror),
         );
         Error::new(ErrorKind::Corrupt, why)
     };
-    if let Some(algorithm) = file.record.checksums.differs(sums) {
-        return Err(wrong(&file.record.checksums, algorithm, "should be"));
+    if let Some(differs) = file.record.checksums.differs(sums) {
+        return Err(wrong(differs, "should be"));
     }
-    let computed = Algorithm::ALL.into_iter().filter(|algorithm| sums.get(*algorithm).is_some());
-    for algorithm in computed {
-        if let Some(sum) = body.vouched.get(algorithm)
-            && sums.get(algorithm) != Some(sum)
-        {
-            return Err(wrong(&body.vouched, algorithm, "its server says"));
-        }
-    }
-    Ok(())
+    body.vouched.contradicts(sums).map_or(Ok(()), |differs| Err(wrong(differs, "its server says")))
 }
 
 /// A mirror for people: without what may be secret.

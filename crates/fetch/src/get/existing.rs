@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::Timestamp;
 
-use crate::checksum::{Algorithm, Checksums};
+use crate::checksum::Difference;
 use crate::get::file::DownloadFile;
 use crate::get::memory::Fetched;
 use crate::get::state::DownloadState;
@@ -96,19 +96,17 @@ impl DownloadState {
         self.existing(&file.record)?.map_or(Ok(()), |existing| self.gives_way(file, &existing))
     }
 
-    /// Whether a file that was read, and is not what was `expected`, may be replaced.
-    pub(super) fn gives_way_to(
-        &self,
-        file: &DownloadFile,
-        expected: &Checksums,
-        sums: &Checksums,
-        algorithm: Algorithm,
-    ) -> Result<()> {
+    /// Whether a file that was read may be replaced, which is not what was expected, or not surely.
+    pub(super) fn gives_way_to(&self, file: &DownloadFile, differs: Option<&Difference>) -> Result<()> {
         if self.settings.overwrite || file.before.is_some() {
             return Ok(());
         }
-        let hex = |sums: &Checksums| sums.hex(algorithm).unwrap_or_default();
-        let why = format!("its {algorithm} is {}, and should be {}", hex(sums), hex(expected));
+        let why = differs.map_or_else(
+            || "nothing proves what it is".to_owned(),
+            |Difference { kind, expected, computed }| {
+                format!("its {kind} is {computed}, and should be {expected}")
+            },
+        );
         Err(stays(&file.record, &why))
     }
 }

@@ -145,12 +145,10 @@ impl<'s> Worker<'s> {
             && Some(before.version) == version
             && seen.bytes.is_none_or(|bytes| bytes == before.size)
         {
-            let checksums = before.checksums();
-            let same = |algorithm| seen.checksums.get(algorithm) == checksums.get(algorithm);
             let got = Got {
                 bytes: before.size,
-                checked: shared.settings.verify && seen.checksums.algorithms().any(same),
-                checksums,
+                checked: shared.settings.verify && before.proves(&seen.checksums),
+                checksums: before.checksums(),
                 seconds: 0.0,
                 url: url.clone(),
                 modified: seen.time(),

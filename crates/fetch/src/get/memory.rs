@@ -23,34 +23,59 @@ pub struct Fetched {
     /// Of which version it is.
     pub version: Fingerprint,
     /// Its checksums that no record declared: the algorithm's place among all, then the sum, one after
-    /// the other.
+    /// the other. Behind them one that is made of its parts' sums, whose place is `OF_PARTS` further on.
     sums: Box<[u8]>,
 }
+
+/// Added to an algorithm's place for a sum that is made of parts' sums.
+const OF_PARTS: u8 = 128;
 
 impl Fetched {
     /// A file with these particulars; `sums` are what was computed and not declared.
     pub fn new(size: u64, mtime: Timestamp, version: Fingerprint, sums: &Checksums) -> Self {
-        let mut bytes = Vec::new();
+        let (mut bytes, mut of_parts) = (Vec::new(), Vec::new());
         for (place, algorithm) in (0u8..).zip(Algorithm::ALL) {
             if let Some(sum) = sums.get(algorithm) {
                 bytes.push(place);
                 bytes.extend_from_slice(sum);
             }
+            if let Some(sum) = sums.of_parts().filter(|sum| sum.algorithm == algorithm) {
+                of_parts.push(place + OF_PARTS);
+                of_parts.extend_from_slice(&sum.sum);
+            }
         }
+        bytes.extend(of_parts);
         Self { size, mtime, version, sums: bytes.into() }
     }
 
     /// The checksums that were computed then.
     pub fn checksums(&self) -> Checksums {
         let mut sums = Checksums::none();
-        let mut rest = &self.sums[..];
-        while let Some((&place, after)) = rest.split_first() {
-            let Some(&algorithm) = Algorithm::ALL.get(usize::from(place)) else { break };
-            let Some((sum, after)) = after.split_at_checked(algorithm.length()) else { break };
-            sums.add(algorithm, sum);
-            rest = after;
+        for (place, algorithm, sum) in self.each() {
+            if place < OF_PARTS {
+                sums.add(algorithm, sum);
+            }
         }
         sums
+    }
+
+    /// Whether what was computed then is among what the server vouches for now.
+    pub fn proves(&self, vouched: &Checksums) -> bool {
+        let of_parts = vouched.of_parts().map(|sum| (sum.algorithm, &*sum.sum));
+        let same = |(place, algorithm, sum)| place >= OF_PARTS && of_parts == Some((algorithm, sum));
+        vouched.agrees(&self.checksums()) || self.each().any(same)
+    }
+
+    /// Each sum with its place.
+    fn each(&self) -> impl Iterator<Item = (u8, Algorithm, &[u8])> {
+        let mut rest = &self.sums[..];
+        std::iter::from_fn(move || {
+            let (&place, after) = rest.split_first()?;
+            let algorithm = *Algorithm::ALL.get(usize::from(place % OF_PARTS))?;
+            let (sum, after) = after.split_at_checked(algorithm.length())?;
+            rest = after;
+            Some((place, algorithm, sum))
+        })
     }
 }
 

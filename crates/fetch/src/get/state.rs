@@ -267,7 +267,7 @@ impl DownloadState {
         body.incoming.end();
         let checksums = body.front().sums.clone().unwrap_or_default();
         let entry = Arc::clone(&body.incoming.entry);
-        let sum_known = !file.record.checksums.is_empty() || !body.vouched.is_empty();
+        let is_proved = file.record.checksums.agrees(&checksums) || body.vouched.agrees(&checksums);
         // Remembered whether a later run can tell its version or not: it may replace what is ours. Some file systems
         // keep times less exactly than they were set.
         let fresh = checksums.without(&file.record.checksums);
@@ -278,7 +278,7 @@ impl DownloadState {
         let got = Got {
             bytes: body.size(),
             checksums,
-            checked: self.settings.verify && sum_known,
+            checked: self.settings.verify && is_proved,
             seconds: started.map_or(0.0, |started| started.elapsed().as_secs_f64()),
             url: file.record.urls[body.mirror].clone(),
             modified: body.modified,

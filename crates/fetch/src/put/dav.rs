@@ -13,7 +13,9 @@ use tidegate_transfer::path::RelPath;
 use url::Url;
 
 use crate::foreign::io_words;
-use crate::put::target::{Content, Md5Sum, Plan, Present, Stored, Target, UploadConnection, UploadFile};
+use crate::put::target::{
+    Content, Md5Sum, PieceSums, Plan, Present, Stored, Target, UploadConnection, UploadFile,
+};
 use crate::remote::http::answer::why;
 use crate::remote::request::{HttpClient, Payload, Redirects, Reply, Requests, unanswered};
 use crate::remote::s3::answer::Part;
@@ -427,7 +429,7 @@ impl UploadConnection for DavConnection {
         }
         // The end of a stream, where its MD5 stands, comes behind its last byte.
         let _ = body.read(&mut [0]);
-        let Some(md5) = body.md5() else {
+        let Some(PieceSums { md5, .. }) = body.sums() else {
             self.remove(&place);
             return Err(Refusal::new(Why::Broken, format!("{}: it was cut off", shown(&url))));
         };
@@ -473,7 +475,7 @@ impl UploadConnection for DavConnection {
         Err(no_parts(file))
     }
 
-    fn complete(&mut self, file: &UploadFile, _: &str, _: &[(String, Md5Sum)]) -> Result<Stored, Refusal> {
+    fn complete(&mut self, file: &UploadFile, _: &str, _: &[(String, PieceSums)]) -> Result<Stored, Refusal> {
         Err(no_parts(file))
     }
 

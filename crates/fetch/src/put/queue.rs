@@ -12,7 +12,7 @@ use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::staging::{Block, Staging};
 use tidegate_transfer::pipeline::waits::WorkerTime;
 
-use crate::put::target::{Md5Sum, Present, UploadFile};
+use crate::put::target::{PieceSums, Present, UploadFile};
 
 /// Most files that are listed and not begun: the listing waits beyond it.
 const MAX_LISTED: usize = 1000;
@@ -64,8 +64,8 @@ pub struct UploadPart {
 /// A piece's bytes.
 #[derive(Debug)]
 pub enum PartContent {
-    /// All of them, and their MD5.
-    Whole(Room, Md5Sum),
+    /// All of them, and their sums.
+    Whole(Room, PieceSums),
     /// As they are read; see [`ReadTask::Stream`].
     Stream(Receiver<Chunk>),
 }
@@ -75,8 +75,8 @@ pub enum PartContent {
 pub enum Chunk {
     /// The next bytes.
     Bytes(Room),
-    /// The end, with the MD5 of all.
-    End(Md5Sum),
+    /// The end, with the sums of all.
+    End(PieceSums),
 }
 
 /// Blocks of staging, given back when dropped.

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
-use md5::{Digest, Md5};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::pool::Gate;
@@ -15,7 +14,7 @@ use tidegate_transfer::throttle::{Throttle, in_portions};
 
 use crate::put::queue::{Bytes, Chunk, PartContent, ReadTask, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::UploadState;
-use crate::put::target::{Md5Sum, Present, UploadFile, tag_of_parts};
+use crate::put::target::{Md5Sum, PieceHasher, PieceSums, Present, UploadFile, tag_of_parts};
 
 /// Blocks that a stream may be ahead of the network.
 const AHEAD: usize = 8;
@@ -85,36 +84,36 @@ fn part(
 ) {
     let range = file.plan.range(number, file.size);
     let length = range.end - range.start;
-    let read = || -> Result<Md5Sum> {
+    let read = || -> Result<PieceSums> {
         let mut front = Front::open(shared, &file, range, throttle)?;
-        let mut sum = Md5::new();
+        let mut sums = PieceHasher::new();
         loop {
             let Some(mut block) = room.block() else { return Err(UploadQueue::stopped_error()) };
             let more = front.next(&mut block);
             if more.is_ok() {
-                sum.update(&block.bytes[..block.length]);
+                sums.update(&block.bytes[..block.length]);
             }
             room.blocks.push(block);
             if !more? {
-                return Ok(sum.finalize().into());
+                return Ok(sums.finish());
             }
         }
     };
-    let md5 = match read() {
-        Ok(md5) => md5,
+    let sums = match read() {
+        Ok(sums) => sums,
         Err(error) => {
             drop(room);
             return shared.part_failed(&file, error);
         }
     };
-    if file.is_multipart() && shared.has(&file, number, length, md5) {
+    if file.is_multipart() && shared.has(&file, number, length, sums) {
         return drop(room);
     }
     let number = if file.is_multipart() { number } else { 0 };
     shared.queue.send(SendTask::UploadPart(UploadPart {
         file,
         number,
-        content: PartContent::Whole(room, md5),
+        content: PartContent::Whole(room, sums),
         tries: 0,
     }));
 }
@@ -131,11 +130,11 @@ fn compare(
         let mut read = || -> Result<()> {
             for range in pieces(file, present) {
                 let mut front = Front::open(shared, file, range, throttle)?;
-                let mut sum = Md5::new();
+                let mut sum = PieceHasher::new();
                 while front.next(&mut block)? {
                     sum.update(&block.bytes[..block.length]);
                 }
-                sums.push(sum.finalize().into());
+                sums.push(sum.finish().md5);
             }
             Ok(())
         };
@@ -187,16 +186,16 @@ fn pour(
     to: &SyncSender<Chunk>,
 ) -> Result<()> {
     let mut front = Front::open(shared, file, 0..file.size, throttle)?;
-    let mut sum = Md5::new();
+    let mut sums = PieceHasher::new();
     loop {
         let mut room = shared.queue.small_room();
         let Some(mut block) = room.block() else { return Err(UploadQueue::stopped_error()) };
         let more = front.next(&mut block);
         if matches!(more, Ok(true)) {
-            sum.update(&block.bytes[..block.length]);
+            sums.update(&block.bytes[..block.length]);
         }
         room.blocks.push(block);
-        let chunk = if more? { Chunk::Bytes(room) } else { Chunk::End(sum.clone().finalize().into()) };
+        let chunk = if more? { Chunk::Bytes(room) } else { Chunk::End(sums.clone().finish()) };
         let ended = matches!(chunk, Chunk::End(_));
         // Nobody takes it: the request has failed, and says why itself.
         let sent = match to.try_send(chunk) {

@@ -1,6 +1,8 @@
 //! S3 as a target: small files in one request each, large ones in parts; what an interrupted run left is
 //! found and continued.
 
+mod sums;
+
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::sync::{Arc, Mutex};
@@ -13,9 +15,11 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
 use url::Url;
 
+use self::sums::SumsSent;
+use crate::checksum::Crc64;
 use crate::foreign::io_words;
 use crate::put::target::{
-    Content, Md5Sum, Plan, Present, Stored, Target, UploadConnection, UploadFile, tag_of_parts,
+    Content, Md5Sum, PieceSums, Plan, Present, Stored, Target, UploadConnection, UploadFile, tag_of_parts,
 };
 use crate::put::unfinished::UnfinishedUploads;
 use crate::remote::request::{Payload, Requests};
@@ -51,6 +55,7 @@ struct UnderWay {
     ours: UnfinishedUploads,
     /// The server's list: ids by key.
     listed: Mutex<HashMap<String, Vec<String>>>,
+    sums: SumsSent,
 }
 
 impl S3Target {
@@ -74,8 +79,11 @@ impl S3Target {
         let signer = shared.signer()?;
         let server = signer.server(&place.bucket)?;
         let identity = format!("{server} {}", place.url()?);
-        let under_way =
-            UnderWay { ours: UnfinishedUploads::open(state, identity.as_bytes()), listed: Mutex::default() };
+        let under_way = UnderWay {
+            ours: UnfinishedUploads::open(state, identity.as_bytes()),
+            listed: Mutex::default(),
+            sums: SumsSent::default(),
+        };
         Ok(Self { shared, place, single, part, under_way: Arc::new(under_way) })
     }
 
@@ -178,6 +186,49 @@ impl S3Connection {
         Refusal::of(Why::Senseless, error).into()
     }
 
+    /// Completes the upload `id` of these parts, with the sum of all or without.
+    fn put_together(
+        &self,
+        file: &UploadFile,
+        object: &Object,
+        id: &str,
+        parts: &[(String, PieceSums)],
+        with: bool,
+    ) -> Result<(), S3Failure> {
+        let what = "complete";
+        let numbered = || (1..).zip(parts);
+        let listed = numbered().map(|(number, (tag, sums))| (number, tag.as_str(), with.then_some(sums.crc)));
+        let xml = answer::complete(listed);
+        let mut headers = vec![("content-type".to_owned(), "application/xml".to_owned())];
+        if with {
+            let length = |number| file.plan.range(number, file.size);
+            let all =
+                numbered().map(|(number, (_, sums))| (sums.crc, length(number).end - length(number).start));
+            sums::add_of_whole(&mut headers, Crc64::of_parts(all));
+        }
+        let query = [("uploadId", id)];
+        let request = S3Request::new(what, Method::Post, object).query(&query).headers(&headers);
+        let reply = self.client.call(&request, xml.as_bytes())?;
+        // The answer begins before the work is done, so an error may come with status 200.
+        let xml = self.client.document(what, reply)?;
+        let (code, message) = answer::error(&xml);
+        if code.is_empty() {
+            return Ok(());
+        }
+        let why = format!("cannot {what} {}: {code}: {message}", self.shown(object));
+        let (mut reason, mut kind) = crate::remote::s3::calls::meaning(400, &code);
+        if code == "InvalidPart" {
+            (reason, kind) = (Why::Senseless, ErrorKind::Corrupt);
+        }
+        Err(Refusal::of(reason, Error::new(kind, why)).into())
+    }
+
+    /// The upload `id` is no more.
+    fn end(&self, object: &Object, id: &str) {
+        self.under_way.ours.ended(&object.key);
+        self.under_way.sums.end(id);
+    }
+
     /// Holds what the server has against what was sent in `parts`, whose tag should be `expected`.
     fn confirm(
         &self,
@@ -270,16 +321,28 @@ impl UploadConnection for S3Connection {
 
     fn put(&mut self, file: &UploadFile, body: &mut dyn Content) -> Result<Stored, Refusal> {
         let object = self.object(file);
-        let md5 = body.md5().unwrap_or_default();
-        let mut headers = about(file);
-        headers.push(("content-md5".to_owned(), data_encoding::BASE64.encode(&md5)));
-        headers.sort();
-        let length = body.length();
-        let payload = if length == 0 { Payload::None } else { Payload::Reader(body, length) };
-        let request = S3Request::new("put", Method::Put, &object).headers(&headers);
-        let reply = self.client.once(&request, payload)?;
+        let (PieceSums { md5, crc }, length) = (body.sums().unwrap_or_default(), body.length());
+        let reply = self.under_way.sums.send(None, Some(body), |body, with| {
+            let mut headers = about(file);
+            let md5 = data_encoding::BASE64.encode(&md5);
+            headers.push((head::MD5.to_owned(), md5.clone()));
+            headers.push(("content-md5".to_owned(), md5));
+            if with {
+                sums::add(&mut headers, crc);
+            }
+            headers.sort();
+            let body = body.filter(|_| length > 0);
+            let payload = body.map_or(Payload::None, |body| Payload::Reader(body, length));
+            self.client.once(&S3Request::new("put", Method::Put, &object).headers(&headers), payload)
+        })?;
         let (tag, plain) = (reply.tag().unwrap_or_default(), head::has_md5_tags(&reply.headers));
+        let other = sums::differs(&reply.headers, crc);
         reply.finish();
+        if let Some(other) = other {
+            let what =
+                format!("{}: it arrived damaged: the server's CRC-64/NVME is {other}", self.shown(&object));
+            return Err(damaged(what));
+        }
         let expected = data_encoding::HEXLOWER.encode(&md5);
         if plain && tag == expected {
             return Ok(Stored { tag, verified: true });
@@ -295,6 +358,7 @@ impl UploadConnection for S3Connection {
             let same_version = *version == file.fingerprint;
             let parts = if same_version { self.fitting(&object, file, id)? } else { None };
             if let Some(parts) = parts {
+                self.under_way.sums.begin(id, true, &parts);
                 return Ok((id.clone(), parts));
             }
             // Of another version of the source, cut otherwise, or gone.
@@ -306,13 +370,24 @@ impl UploadConnection for S3Connection {
             // relied upon, and completing names each part by its tag, so nothing can be mixed.
             if let Some(parts) = self.fitting(&object, file, &id)?.filter(|parts| !parts.is_empty()) {
                 self.under_way.ours.started(key, &id, file.fingerprint);
+                self.under_way.sums.begin(&id, true, &parts);
                 return Ok((id, parts));
             }
         }
         let what = "begin to put";
-        let (query, headers) = ([("uploads", "")], about(file));
-        let request = S3Request::new(what, Method::Post, &object).query(&query).headers(&headers);
-        let reply = self.client.call(&request, &[])?;
+        let mut summed = false;
+        let reply = self.under_way.sums.send(None, None, |_, with| {
+            summed = with;
+            let mut headers = about(file);
+            headers.push((head::PART_SIZE.to_owned(), file.plan.part.to_string()));
+            if with {
+                sums::announce(&mut headers);
+            }
+            headers.sort();
+            let query = [("uploads", "")];
+            self.client
+                .call(&S3Request::new(what, Method::Post, &object).query(&query).headers(&headers), &[])
+        })?;
         let xml = self.client.document(what, reply)?;
         let id = answer::element(&xml, "UploadId").filter(|id| !id.is_empty()).ok_or_else(|| {
             Refusal::new(
@@ -321,6 +396,7 @@ impl UploadConnection for S3Connection {
             )
         })?;
         self.under_way.ours.started(key, &id, file.fingerprint);
+        self.under_way.sums.begin(&id, summed, &[]);
         Ok((id, Vec::new()))
     }
 
@@ -332,16 +408,30 @@ impl UploadConnection for S3Connection {
         body: &mut dyn Content,
     ) -> Result<String, Refusal> {
         let object = self.object(file);
-        let (md5, length) = (body.md5().unwrap_or_default(), body.length());
+        let (PieceSums { md5, crc }, length) = (body.sums().unwrap_or_default(), body.length());
         let text = number.to_string();
         let query = [("partNumber", text.as_str()), ("uploadId", id)];
-        let headers = [("content-md5".to_owned(), data_encoding::BASE64.encode(&md5))];
         let what = format!("put part {number} of");
-        let payload = Payload::Reader(body, length);
-        let request = S3Request::new(&what, Method::Put, &object).query(&query).headers(&headers);
-        let reply = self.client.once(&request, payload)?;
+        let reply = self.under_way.sums.send(Some(id), Some(body), |body, with| {
+            let mut headers = vec![("content-md5".to_owned(), data_encoding::BASE64.encode(&md5))];
+            if with {
+                sums::add(&mut headers, crc);
+            }
+            headers.sort();
+            let payload = body.map_or(Payload::None, |body| Payload::Reader(body, length));
+            let request = S3Request::new(&what, Method::Put, &object).query(&query).headers(&headers);
+            self.client.once(&request, payload)
+        })?;
         let (tag, plain) = (reply.tag().unwrap_or_default(), head::has_md5_tags(&reply.headers));
+        let other = sums::differs(&reply.headers, crc);
         reply.finish();
+        if let Some(other) = other {
+            let what = format!(
+                "{}: part {number} arrived damaged: the server's CRC-64/NVME is {other}",
+                self.shown(&object)
+            );
+            return Err(damaged(what));
+        }
         let expected = data_encoding::HEXLOWER.encode(&md5);
         if tag.is_empty() || (plain && is_md5(&tag) && tag != expected) {
             let what = format!(
@@ -357,29 +447,16 @@ impl UploadConnection for S3Connection {
         &mut self,
         file: &UploadFile,
         id: &str,
-        parts: &[(String, Md5Sum)],
+        parts: &[(String, PieceSums)],
     ) -> Result<Stored, Refusal> {
         let object = self.object(file);
-        let expected = tag_of_parts(parts.iter().map(|(_, md5)| *md5));
-        let xml = answer::complete((1..).zip(parts.iter().map(|(tag, _)| tag.as_str())));
-        let what = "complete";
-        let headers = [("content-type".to_owned(), "application/xml".to_owned())];
-        let query = [("uploadId", id)];
-        let request = S3Request::new(what, Method::Post, &object).query(&query).headers(&headers);
-        match self.client.call(&request, xml.as_bytes()) {
-            Ok(reply) => {
-                // The answer begins before the work is done, so an error may come with status 200.
-                let xml = self.client.document(what, reply)?;
-                let (code, message) = answer::error(&xml);
-                if !code.is_empty() {
-                    let why = format!("cannot {what} {}: {code}: {message}", self.shown(&object));
-                    let (mut reason, mut kind) = crate::remote::s3::calls::meaning(400, &code);
-                    if code == "InvalidPart" {
-                        (reason, kind) = (Why::Senseless, ErrorKind::Corrupt);
-                    }
-                    return Err(Refusal::of(reason, Error::new(kind, why)));
-                }
-            }
+        let expected = tag_of_parts(parts.iter().map(|(_, sums)| sums.md5));
+        let completed = self
+            .under_way
+            .sums
+            .send(Some(id), None, |_, with| self.put_together(file, &object, id, parts, with));
+        match completed {
+            Ok(()) => {}
             // An answer that was lost: the work may have been done.
             Err(failed) if failed.code == "NoSuchUpload" => {
                 let is_ours = |tag: &str| tag == expected || is_of_whole(tag, &expected);
@@ -387,14 +464,14 @@ impl UploadConnection for S3Connection {
                     .head(&object)?
                     .is_some_and(|present| present.bytes == Some(file.size) && is_ours(&present.tag));
                 if !done {
-                    self.under_way.ours.ended(&object.key);
+                    self.end(&object, id);
                     return Err(failed.refusal);
                 }
             }
             Err(failed) => return Err(failed.refusal),
         }
-        self.under_way.ours.ended(&object.key);
-        let sums: Vec<Md5Sum> = parts.iter().map(|(_, md5)| *md5).collect();
+        self.end(&object, id);
+        let sums: Vec<Md5Sum> = parts.iter().map(|(_, sums)| sums.md5).collect();
         Ok(self.confirm(&object, file, &expected, &sums)?)
     }
 
@@ -406,7 +483,7 @@ impl UploadConnection for S3Connection {
             Err(failed) if failed.refusal.why == Why::Missing => {}
             Err(failed) => return Err(failed.refusal),
         }
-        self.under_way.ours.ended(&object.key);
+        self.end(&object, id);
         Ok(())
     }
 }

@@ -16,7 +16,7 @@ use tidegate_transfer::throttle::Throttle;
 use crate::host::put_off;
 use crate::put::queue::{Bytes, Chunk, PartContent, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::UploadState;
-use crate::put::target::{Content, DEFAULT_PART, Md5Sum, Stored, UploadConnection, UploadFile};
+use crate::put::target::{Content, DEFAULT_PART, PieceSums, Stored, UploadConnection, UploadFile};
 use crate::remote::{Refusal, WARM, Why};
 
 /// How long one sleep lasts at most while something may end all.
@@ -210,12 +210,12 @@ impl Worker<'_> {
             _ => connection.put(&file, &mut body).map(Sent::Whole),
         });
         shared.active.fetch_sub(1, Relaxed);
-        let (moved, md5) = (body.moved, body.md5());
+        let (moved, sums) = (body.moved, body.sums());
         drop(body);
         match result {
             Ok(Sent::Part(tag)) => {
                 drop(content);
-                shared.confirmed(&file, number, tag, md5.unwrap_or_default());
+                shared.confirmed(&file, number, tag, sums.unwrap_or_default());
             }
             Ok(Sent::Whole(stored)) => {
                 drop(content);
@@ -312,8 +312,8 @@ struct Outgoing<'a> {
 }
 
 enum From<'a> {
-    Blocks(&'a [Bytes], Md5Sum),
-    Stream(&'a Receiver<Chunk>, Option<Room>, Option<Md5Sum>),
+    Blocks(&'a [Bytes], PieceSums),
+    Stream(&'a Receiver<Chunk>, Option<Room>, Option<PieceSums>),
 }
 
 impl<'a> Outgoing<'a> {
@@ -324,7 +324,7 @@ impl<'a> Outgoing<'a> {
         throttle: Option<&'a Throttle>,
     ) -> Self {
         let (length, from) = match content {
-            PartContent::Whole(room, md5) => (room.length(), From::Blocks(&room.blocks, *md5)),
+            PartContent::Whole(room, sums) => (room.length(), From::Blocks(&room.blocks, *sums)),
             PartContent::Stream(receiver) => (size, From::Stream(receiver, None, None)),
         };
         Self { shared, throttle, length, moved: 0, last: Instant::now(), at: (0, 0), from }
@@ -345,7 +345,7 @@ impl<'a> Outgoing<'a> {
                         };
                         match next {
                             Ok(Chunk::Bytes(next)) => *room = Some(next),
-                            Ok(Chunk::End(md5)) => *end = Some(md5),
+                            Ok(Chunk::End(sums)) => *end = Some(sums),
                             Err(_) => return Err(io::Error::other("the source ended early")),
                         }
                         self.at = (0, 0);
@@ -404,10 +404,19 @@ impl Content for Outgoing<'_> {
         self.length
     }
 
-    fn md5(&self) -> Option<Md5Sum> {
+    fn sums(&self) -> Option<PieceSums> {
         match &self.from {
-            From::Blocks(_, md5) => Some(*md5),
-            From::Stream(_, _, md5) => *md5,
+            From::Blocks(_, sums) => Some(*sums),
+            From::Stream(_, _, sums) => *sums,
         }
+    }
+
+    fn rewind(&mut self) -> bool {
+        let again = matches!(self.from, From::Blocks(..));
+        if again {
+            self.shared.ledger.bytes_again.fetch_add(std::mem::take(&mut self.moved), Relaxed);
+            self.at = (0, 0);
+        }
+        again
     }
 }

@@ -16,7 +16,7 @@ use tidegate_transfer::transfer::{Interrupt, Pace};
 
 use crate::host::Host;
 use crate::put::queue::{SendTask, UploadQueue};
-use crate::put::target::{Md5Sum, Present, Stored, Target, UploadFile};
+use crate::put::target::{PieceSums, Present, Stored, Target, UploadFile};
 
 /// How an upload is done.
 pub struct UploadSettings {
@@ -164,9 +164,9 @@ impl UploadState {
     }
 
     /// Whether an earlier run has brought this part there; then it is confirmed.
-    pub fn has(&self, file: &Arc<UploadFile>, number: u32, length: u64, md5: Md5Sum) -> bool {
+    pub fn has(&self, file: &Arc<UploadFile>, number: u32, length: u64, sums: PieceSums) -> bool {
         let mut state = file.state.lock().expect("not poisoned");
-        let hex = data_encoding::HEXLOWER.encode(&md5);
+        let hex = data_encoding::HEXLOWER.encode(&sums.md5);
         let same = |part: &&crate::remote::s3::answer::Part| {
             part.number == number && part.bytes == length && part.tag == hex
         };
@@ -174,18 +174,18 @@ impl UploadState {
         state.already += length;
         drop(state);
         self.ledger.already(length);
-        self.confirmed(file, number, tag, md5);
+        self.confirmed(file, number, tag, sums);
         true
     }
 
     /// Part `number` is at the target.
-    pub fn confirmed(&self, file: &Arc<UploadFile>, number: u32, tag: String, md5: Md5Sum) {
+    pub fn confirmed(&self, file: &Arc<UploadFile>, number: u32, tag: String, sums: PieceSums) {
         let mut state = file.state.lock().expect("not poisoned");
         state.in_flight -= 1;
         if let Some(slot) = state.confirmed.get_mut(number as usize - 1)
             && slot.is_none()
         {
-            *slot = Some((tag, md5));
+            *slot = Some((tag, sums));
             state.left -= 1;
         }
         let whole = state.left == 0 && state.failed.is_none();

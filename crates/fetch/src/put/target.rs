@@ -3,6 +3,7 @@
 use std::io::Read;
 use std::sync::Mutex;
 
+use md5::{Digest as _, Md5};
 use tidegate_control::ByteCount;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::{BLOCK, Fingerprint, Kind, Timestamp};
@@ -10,6 +11,7 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::store::Listed;
 use url::Url;
 
+use crate::checksum::Crc64;
 use crate::remote::Refusal;
 use crate::remote::s3::answer::Part;
 
@@ -25,6 +27,36 @@ pub(crate) const DEFAULT_PART: ByteCount = ByteCount::mib(8);
 
 /// An MD5.
 pub type Md5Sum = [u8; 16];
+
+/// What vouches for a piece: a server holds it to one or both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PieceSums {
+    /// Its MD5.
+    pub md5: Md5Sum,
+    /// Its CRC-64/NVME, of which that of the whole can be made.
+    pub crc: u64,
+}
+
+/// Sums a piece up.
+#[derive(Clone)]
+pub(crate) struct PieceHasher(Md5, Crc64);
+
+impl PieceHasher {
+    pub fn new() -> Self {
+        Self(Md5::new(), Crc64::new())
+    }
+
+    /// Takes the next bytes in.
+    pub fn update(&mut self, data: &[u8]) {
+        self.0.update(data);
+        self.1.update(data);
+    }
+
+    /// The sums of all that was taken in.
+    pub fn finish(self) -> PieceSums {
+        PieceSums { md5: self.0.finalize().into(), crc: self.1.finish() }
+    }
+}
 
 /// In which pieces a file travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,8 +111,8 @@ pub struct Progress {
     pub upload: Option<String>,
     /// What the server has of an earlier run and nobody has compared yet.
     pub have: Vec<Part>,
-    /// The tag and the MD5 of each part that was confirmed.
-    pub confirmed: Vec<Option<(String, Md5Sum)>>,
+    /// The tag and the sums of each part that was confirmed.
+    pub confirmed: Vec<Option<(String, PieceSums)>>,
     /// Parts not yet confirmed.
     pub left: u32,
     /// Pieces in workers' hands.
@@ -173,8 +205,11 @@ pub trait Content: Read {
     /// Its length in bytes.
     fn length(&self) -> u64;
 
-    /// Its MD5: known before for a part, and for a stream once its end was reached.
-    fn md5(&self) -> Option<Md5Sum>;
+    /// Its sums: known before for a part, and for a stream once its end was reached.
+    fn sums(&self) -> Option<PieceSums>;
+
+    /// Begins again from its first byte; `false` for a stream, which cannot.
+    fn rewind(&mut self) -> bool;
 }
 
 /// Where files go.
@@ -229,7 +264,7 @@ pub trait UploadConnection: Send {
         &mut self,
         file: &UploadFile,
         id: &str,
-        parts: &[(String, Md5Sum)],
+        parts: &[(String, PieceSums)],
     ) -> Result<Stored, Refusal>;
 
     /// Removes an upload's parts.
@@ -238,7 +273,6 @@ pub trait UploadConnection: Send {
 
 /// The MD5 as S3 makes the tag of an upload in parts: of the parts' MD5s, and their number.
 pub(crate) fn tag_of_parts(parts: impl IntoIterator<Item = Md5Sum>) -> String {
-    use md5::{Digest, Md5};
     let (mut all, mut count) = (Md5::new(), 0);
     for part in parts {
         all.update(part);

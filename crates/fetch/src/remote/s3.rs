@@ -7,6 +7,7 @@ pub mod answer;
 pub mod calls;
 pub(crate) mod head;
 pub mod list;
+mod parts;
 pub mod place;
 
 use std::sync::{Arc, OnceLock};
@@ -16,6 +17,7 @@ use tidegate_transfer::error::Result;
 use ureq::http::HeaderMap;
 
 use self::calls::{PAYER, S3Client, S3Failure, S3Request};
+use self::parts::{PartsAsk, PartsTold};
 use self::place::{Object, Signer};
 use super::http::{Http, answer as http};
 use super::request::Requests;
@@ -29,12 +31,13 @@ pub(crate) struct S3Context {
     requests: Requests,
     /// Looked up when the first object is asked for: most people have no keys, and need none.
     signer: OnceLock<Result<Arc<Signer>>>,
+    parts: PartsTold,
 }
 
 impl S3Context {
     /// With these settings, of which the environment's take the place where there are none.
-    pub const fn new(settings: Option<S3Settings>, requests: Requests) -> Self {
-        Self { settings, requests, signer: OnceLock::new() }
+    pub fn new(settings: Option<S3Settings>, requests: Requests) -> Self {
+        Self { settings, requests, signer: OnceLock::new(), parts: PartsTold::default() }
     }
 
     /// Who signs.
@@ -93,23 +96,48 @@ impl S3 {
             head::add_sums(&said, &mut opened.version);
         } else if ask.version.is_none() && opened.version.checksums.is_empty() {
             // An answer with a part says nothing of the whole.
-            self.add_sums(object, &signed, &mut opened.version);
+            said = self.add_sums(object, &signed, &mut opened.version).unwrap_or(said);
+        }
+        if ask.version.is_none() {
+            self.add_sum_of_parts(object, &signed, &said, &mut opened.version);
         }
         Ok(opened)
     }
 
-    fn add_sums(&self, object: &Object, signed: &[(String, String)], version: &mut Version) {
-        let Ok(client) = self.shared.client(&object.bucket) else { return };
+    /// Adds the sums that the object's head says of the whole, and answers with that head.
+    fn add_sums(
+        &self,
+        object: &Object,
+        signed: &[(String, String)],
+        version: &mut Version,
+    ) -> Option<HeaderMap> {
+        let client = self.shared.client(&object.bucket).ok()?;
         match client.call(&S3Request::new("look at", Method::Head, object).headers(signed), &[]) {
             Ok(reply) => {
-                if http::strong_tag(&reply.headers) == version.tag {
-                    head::add_sums(&reply.headers, version);
-                }
+                let heads = reply.headers.clone();
                 reply.finish();
+                let is_same = http::strong_tag(&heads) == version.tag;
+                is_same.then(|| head::add_sums(&heads, version));
+                is_same.then_some(heads)
             }
             Err(failed) => {
                 tracing::debug!("sums that the server keeps are not known: {}", failed.refusal.error);
+                None
             }
+        }
+    }
+
+    /// Where nothing is known of the whole, what its parts sum up to is.
+    fn add_sum_of_parts(
+        &self,
+        object: &Object,
+        signed: &[(String, String)],
+        heads: &HeaderMap,
+        version: &mut Version,
+    ) {
+        let Ok(client) = self.shared.client(&object.bucket) else { return };
+        if version.checksums.is_empty() {
+            PartsAsk { client: &client, object, signed, told: &self.shared.parts }.add_sum(heads, version);
         }
     }
 
@@ -177,7 +205,9 @@ impl Remote for S3 {
         };
         head::add(&reply.headers, &object.bucket, &mut version);
         head::add_sums(&reply.headers, &mut version);
+        let heads = reply.headers.clone();
         reply.finish();
+        self.add_sum_of_parts(&object, &signed, &heads, &mut version);
         match ask.version {
             Some(wanted) if wanted.differs(&version) => {
                 Err(Refusal::new(Why::Changed, format!("{}: the object has changed", shown(ask.url))))

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::common::in_memory::{Item, Place, Rules, World, declared, get, record};
-use tidegate_fetch::checksum::Algorithm;
+use tidegate_fetch::checksum::{Algorithm, Hashers, PartSizes, SumOfParts};
 use tidegate_fetch::remote::Why;
 use tidegate_transfer::error::ErrorKind;
 
@@ -285,6 +285,47 @@ fn what_a_server_vouches_for_is_verified() {
     assert_eq!(told.done["r"].checksums, md5);
     assert_eq!(told.failed["w"].kind, ErrorKind::Corrupt, "{told:?}");
     assert!(place.read("w").is_none());
+}
+
+#[test]
+fn a_sum_of_parts_that_a_server_vouches_for_is_verified() {
+    let (world, mut place) = (World::new(1), Place::new());
+    let item = Item::new(5, 2 * MIB + 5);
+    let of_parts = |content: &[u8], sizes: PartSizes| {
+        let expected = SumOfParts { algorithm: Algorithm::Sha256, sizes, sum: Box::default() };
+        let mut hashers = Hashers::new([]).and_of_parts(Some(&expected));
+        hashers.update(content);
+        hashers.finish()
+    };
+    let (told, supposed) = (PartSizes::even(item.bytes, MIB / 2), PartSizes::supposed(item.bytes, MIB / 2));
+    let other = Item::new(6, item.bytes).content();
+    let cases = [
+        ("right", of_parts(&item.content(), told.clone())),
+        ("wrong", of_parts(&other, told)),
+        ("even", of_parts(&item.content(), supposed.clone())),
+        ("uneven", of_parts(&other, supposed)),
+    ];
+    let mut records = Vec::new();
+    for (name, vouches) in cases {
+        world.put(&at("h", name), Item { vouches, ..item.clone() });
+        records.push(record(name, &[&at("h", name)]));
+    }
+    let first = get(&world, &place, records.clone());
+    let failed = &first.failed["wrong"];
+    assert_eq!(failed.kind, ErrorKind::Corrupt, "{first:?}");
+    assert!(failed.message.contains("wrong: sha256 of its parts' sha256 is "), "{failed}");
+    // What does not fit sizes that nobody has told proves nothing, either way.
+    let again = get(&world, &place, records[..1].iter().chain(&records[2..]).cloned().collect());
+    place.memory = tidegate_fetch::get::memory::none();
+    for (name, checked) in [("right", true), ("even", true), ("uneven", false)] {
+        assert_eq!(first.done[name].checked, checked, "{name}");
+        assert_eq!(again.skipped[name].checked, checked, "{name}");
+        assert!(place.read(name) == Some(item.content()), "{name}");
+    }
+    // Nor is a file that is there taken for what it may not be.
+    let forgotten = get(&world, &place, records);
+    assert_eq!(forgotten.skipped.len(), 2, "{forgotten:?}");
+    assert!(forgotten.failed["uneven"].message.contains("nothing proves what it is"), "{forgotten:?}");
 }
 
 #[test]

@@ -3,18 +3,21 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::common::moto::{self, Configured as _, Moto, NO_MOTO};
+use data_encoding::BASE64;
 use testkit::scripted::{Answer, Request, Scripted, Then, http};
 use testkit::{noise, skip};
 use tidegate_control::{ByteCount, Environment, PerStage};
+use tidegate_fetch::checksum::{Algorithm, Hashers};
 use tidegate_fetch::put::s3::S3Target;
 use tidegate_fetch::put::target::Target;
 use tidegate_fetch::put::{Upload, UploadEvent, UploadSettings};
-use tidegate_fetch::remote::servers::ServerSettings;
+use tidegate_fetch::remote::servers::{ServerSettings, Servers};
+use tidegate_fetch::remote::{Ask, Remotes as _};
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
@@ -315,8 +318,17 @@ impl Target for Meddler {
 
 /// An S3 server of few words: `alter` may answer in its place, and learns how often the same was asked.
 fn store(alter: impl Fn(&Request, usize) -> Option<Answer> + Send + Sync + 'static) -> Scripted {
+    store_hearing(|_, _| (), alter)
+}
+
+/// The same, and `hear` learns the bodies.
+fn store_hearing(
+    hear: impl Fn(&Request, &[u8]) + Send + Sync + 'static,
+    alter: impl Fn(&Request, usize) -> Option<Answer> + Send + Sync + 'static,
+) -> Scripted {
     let seen = Mutex::new(std::collections::HashMap::<String, usize>::new());
     Scripted::with_bodies(move |request, body| {
+        hear(request, body);
         let method = request.lines[0].split(' ').next().unwrap_or_default().to_owned();
         let (path, query) = request.path().split_once('?').unwrap_or((request.path(), ""));
         let own: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("X-Amz")).collect();
@@ -413,6 +425,129 @@ fn a_part_that_arrives_damaged_is_sent_again() {
     let requests = server.requests();
     assert!(requests.iter().filter(|request| is_part(request)).all(|r| r.header("content-md5").is_some()));
     assert_eq!(asked(&server, "POST", "uploadId=id"), 1);
+}
+
+fn sum(algorithm: Algorithm, data: &[u8]) -> String {
+    let mut hashers = Hashers::new([algorithm]);
+    hashers.update(data);
+    BASE64.encode(hashers.finish().get(algorithm).expect("computed"))
+}
+
+#[test]
+fn each_piece_has_its_crc_and_the_whole_that_of_all() {
+    let completed = Arc::new(Mutex::new(String::new()));
+    let said = Arc::clone(&completed);
+    let hear = move |request: &Request, body: &[u8]| {
+        if request.lines[0].starts_with("POST") && request.path().contains("uploadId=id") {
+            *said.lock().expect("unharmed") = String::from_utf8_lossy(body).into_owned();
+        }
+    };
+    let is_head = |request: &Request| request.lines[0].starts_with("HEAD /bucket/in/large");
+    let server = store_hearing(hear, move |request, _| is_head(request).then(head_of_large).flatten());
+    let tree = tempfile::tempdir().expect("a directory");
+    let (large, small) = (noise(5, 11 * MIB), noise(7, 1234));
+    write(tree.path(), "large", &large);
+    write(tree.path(), "small", &small);
+    write(tree.path(), "empty", b"");
+    let contents = tree.path().join("");
+    let target = s3(&moto::settings(server.url("").as_str(), true), "in", false, None);
+    let ran = Run::new(&contents, target).go();
+    assert_eq!((ran.result, ran.totals.files_done), (Ok(()), 3), "{:?}", ran.failures);
+    let requests = server.requests();
+    let one = |method: &str, what: &str| {
+        let is = |request: &&Request| request.lines[0].starts_with(method) && request.path().contains(what);
+        requests.iter().find(is).unwrap_or_else(|| panic!("no {method} {what}")).clone()
+    };
+    let crc = "x-amz-checksum-crc64nvme";
+    for (name, data) in [("small", &small[..]), ("empty", b"")] {
+        let put = one("PUT", &format!("/in/{name}"));
+        assert_eq!(put.header(crc), Some(&*sum(Algorithm::Crc64Nvme, data)), "{name}");
+        assert_eq!(put.header("x-amz-meta-md5chksum"), Some(&*sum(Algorithm::Md5, data)), "{name}");
+        assert!(put.header("x-amz-meta-mtime").is_some(), "{name}");
+    }
+    let begun = one("POST", "uploads=");
+    assert_eq!(begun.header("x-amz-checksum-algorithm"), Some("CRC64NVME"));
+    assert_eq!(begun.header("x-amz-checksum-type"), Some("FULL_OBJECT"));
+    assert_eq!(begun.header("x-amz-meta-tidegate-part-size"), Some("5242880"));
+    let xml = completed.lock().expect("unharmed").clone();
+    for (number, part) in (1..).zip(large.chunks(5 * MIB)) {
+        let (sent, sum) = (one("PUT", &format!("partNumber={number}&")), sum(Algorithm::Crc64Nvme, part));
+        assert_eq!(sent.header(crc), Some(&*sum), "part {number}");
+        assert!(xml.contains(&format!("<ChecksumCRC64NVME>{sum}</ChecksumCRC64NVME>")), "{xml}");
+    }
+    let end = one("POST", "uploadId=id");
+    assert_eq!(end.header(crc), Some(&*sum(Algorithm::Crc64Nvme, &large)));
+    assert_eq!(end.header("x-amz-checksum-type"), Some("FULL_OBJECT"));
+}
+
+#[test]
+fn a_server_that_takes_no_crc_is_asked_once_and_served_without() {
+    let names = ["x-amz-checksum-algorithm", "x-amz-checksum-crc64nvme"];
+    type Refuses = fn(&Request) -> bool;
+    let at: [(&str, Refuses, &str, &str); 3] = [
+        ("all", |_| true, "400 Bad Request", "InvalidArgument"),
+        ("pieces", |request| request.lines[0].starts_with("PUT"), "501 Not Implemented", "NotImplemented"),
+        (
+            "completion",
+            |request| request.path().contains("uploadId=id") && !is_part(request),
+            "400 Bad Request",
+            "InvalidRequest",
+        ),
+    ];
+    for (what, refuses, status, code) in at {
+        let refused = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&refused);
+        let server = store(move |request, _| {
+            if refuses(request) && names.iter().any(|name| request.header(name).is_some()) {
+                count.fetch_add(1, Relaxed);
+                return refusal(status, code);
+            }
+            request.lines[0].starts_with("HEAD").then(head_of_large).flatten()
+        });
+        let tree = tempfile::tempdir().expect("a directory");
+        write(tree.path(), "0", &noise(5, 11 * MIB));
+        (1..20).for_each(|n| write(tree.path(), n.to_string(), &noise(n, 100 + n as usize)));
+        let contents = tree.path().join("");
+        let target = s3(&moto::settings(server.url("").as_str(), true), "in", false, None);
+        let ran = Run { setpoints: vec![(1, 1)], ..Run::new(&contents, target) }.go();
+        assert_eq!((ran.result, ran.totals.files_done), (Ok(()), 20), "{what}: {:?}", ran.failures);
+        assert_eq!(refused.load(Relaxed), 1, "{what}");
+    }
+}
+
+#[test]
+fn what_went_in_parts_is_proved_when_it_is_got() {
+    let Some(server) = Moto::start() else {
+        return skip("what_went_in_parts_is_proved_when_it_is_got", NO_MOTO);
+    };
+    let (_tree, file) = large(5);
+    let data = noise(5, 11 * MIB);
+    // Moto keeps the sum that it is told, and one that has none tells by its tag and what was kept.
+    for (name, checks) in [("kept", true), ("told", false)] {
+        if checks {
+            let target = s3(&server.settings(), name, true, None);
+            assert_eq!(Run::new(&file, target).go().result, Ok(()));
+        } else {
+            let xml = server.ask("POST", "bucket/told?uploads", b"").text(1 << 16).expect("text");
+            let id = tidegate_fetch::remote::s3::answer::element(&xml, "UploadId").expect("an id");
+            let mut parts = Vec::new();
+            for (number, part) in (1..).zip(data.chunks(6 * MIB)) {
+                let reply =
+                    server.ask("PUT", &format!("bucket/told?partNumber={number}&uploadId={id}"), part);
+                parts.push((number, reply.tag().expect("a tag")));
+            }
+            let parts = parts.iter().map(|(number, tag)| (*number, tag.as_str(), None));
+            let xml = tidegate_fetch::remote::s3::answer::complete(parts);
+            assert!(server.ask("POST", &format!("bucket/told?uploadId={id}"), xml.as_bytes()).is_ok());
+        }
+        let mut remote = Servers::new(&server.settings()).remote();
+        let ask = Ask { url: &moto::url(name), headers: &[], range: 0..u64::MAX, version: None };
+        let vouched = remote.look(&ask).expect("an answer").checksums;
+        let mut sums = Hashers::new(vouched.algorithms()).and_of_parts(vouched.of_parts());
+        sums.update(&data);
+        let sums = sums.finish();
+        assert!(vouched.agrees(&sums) && vouched.refute(), "{name}: {vouched:?} {sums:?}");
+    }
 }
 
 #[test]

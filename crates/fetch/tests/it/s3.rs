@@ -251,6 +251,109 @@ fn the_sums_that_s3_keeps_of_a_whole_object_are_asked_for() {
     assert_eq!(remote.look(&ask(&moto::url("object"), 0..u64::MAX)).expect("an answer").checksums, sums);
 }
 
+/// Where an object's parts are told, or are not.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum PartsSaid {
+    Listed,
+    ByHead,
+    Kept,
+    Nowhere,
+}
+
+#[test]
+fn a_sum_of_parts_is_made_again_where_their_sizes_can_be_known() {
+    let data = noise(3, 100);
+    for algorithm in [Algorithm::Crc32, Algorithm::Crc32c, Algorithm::Sha1, Algorithm::Sha256, Algorithm::Md5]
+    {
+        for (said, sizes, told) in [
+            (PartsSaid::Listed, &[20, 50, 10, 20][..], true),
+            (PartsSaid::ByHead, &[30, 70], true),
+            (PartsSaid::ByHead, &[20, 50, 30], true),
+            (PartsSaid::ByHead, &[30, 30, 30, 10], false),
+            (PartsSaid::ByHead, &[30, 20, 30, 20], false),
+            (PartsSaid::Kept, &[30, 30, 30, 10], true),
+            (PartsSaid::Nowhere, &[30, 70], true),
+            (PartsSaid::Nowhere, &[100], true),
+        ] {
+            let mut all = Hashers::new([algorithm]);
+            let mut rest = &data[..];
+            for size in sizes {
+                let (part, more) = rest.split_at(*size);
+                let mut one = Hashers::new([algorithm]);
+                one.update(part);
+                all.update(one.finish().get(algorithm).expect("computed"));
+                rest = more;
+            }
+            let all = all.finish();
+            let sum = all.get(algorithm).expect("computed");
+            let (name, count) = (format!("x-amz-checksum-{algorithm}"), sizes.len());
+            let (value, tag) = match algorithm {
+                Algorithm::Md5 => {
+                    (String::new(), format!("\"{}-{count}\"", data_encoding::HEXLOWER.encode(sum)))
+                }
+                _ => (format!("{}-{count}", data_encoding::BASE64.encode(sum)), format!("\"other-{count}\"")),
+            };
+            let server = Scripted::http(move |request| {
+                let count = count.to_string();
+                let mut about = vec![("etag", tag.as_str()), ("content-length", "100")];
+                if !value.is_empty() {
+                    about.extend([(name.as_str(), value.as_str()), ("x-amz-checksum-type", "COMPOSITE")]);
+                }
+                if said == PartsSaid::Kept {
+                    about.push(("x-amz-meta-tidegate-part-size", "30"));
+                }
+                let number =
+                    request.path().split(['?', '&']).find_map(|pair| pair.strip_prefix("partNumber="));
+                let number = number.and_then(|number| number.parse::<usize>().ok());
+                let answer = if request.path().contains("attributes=") && said != PartsSaid::Listed {
+                    error("403 Forbidden", "AccessDenied", &[])
+                } else if request.path().contains("attributes=") {
+                    assert_eq!(request.header("x-amz-object-attributes"), Some("ObjectParts"));
+                    let behind = request
+                        .header("x-amz-part-number-marker")
+                        .map_or(0, |n| n.parse().expect("a number"));
+                    let part = |n: usize| {
+                        format!("<Part><PartNumber>{n}</PartNumber><Size>{}</Size></Part>", sizes[n - 1])
+                    };
+                    let parts: String = (behind + 1..=sizes.len().min(behind + 3)).map(part).collect();
+                    let more = behind + 3 < sizes.len();
+                    let xml = format!(
+                        "<GetObjectAttributesResponse><ObjectParts><NextPartNumberMarker>{}</NextPartNumberMarker>\
+                         <IsTruncated>{more}</IsTruncated>{parts}</ObjectParts></GetObjectAttributesResponse>",
+                        behind + 3
+                    );
+                    http("200 OK", &[("content-length", &xml.len().to_string())], xml.as_bytes())
+                } else if let Some(number) = number.filter(|_| said == PartsSaid::ByHead) {
+                    let size = sizes[number - 1].to_string();
+                    let about =
+                        [("etag", tag.as_str()), ("content-length", &size), ("x-amz-mp-parts-count", &count)];
+                    http("206 Partial Content", &about, b"")
+                } else {
+                    http("200 OK", &about, b"")
+                };
+                (answer, Then::Keep)
+            });
+            let settings = moto::settings(server.url("").as_str(), true);
+            let mut remote = Servers::new(&settings).remote();
+            let vouched = remote.look(&ask(&moto::url("x"), 0..u64::MAX)).expect("an answer").checksums;
+            // What lists its parts has another sum than its tag.
+            let known = match (said, algorithm) {
+                (PartsSaid::Nowhere, _) => count == 1,
+                (PartsSaid::Listed, Algorithm::Md5) => false,
+                (PartsSaid::ByHead, _) => sizes != [30, 20, 30, 20],
+                _ => true,
+            };
+            assert_eq!(!vouched.is_empty(), known, "{algorithm} {said:?} {sizes:?}");
+            if known {
+                let mut sums = Hashers::new([]).and_of_parts(vouched.of_parts());
+                sums.update(&data);
+                assert!(vouched.agrees(&sums.finish()), "{algorithm} {said:?} {sizes:?}: {vouched:?}");
+                assert_eq!(vouched.refute(), told, "{algorithm} {said:?} {sizes:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn what_the_store_vouches_for_is_told() {
     let Some(server) = Moto::start() else {

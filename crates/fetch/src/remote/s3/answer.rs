@@ -1,6 +1,7 @@
 //! What S3 says, in XML: errors, listings, uploads under way. Read as a flat stream of elements; nothing
 //! is expanded or nested further than it needs to be, and the text is bounded before it gets here.
 
+use data_encoding::BASE64;
 use percent_encoding::percent_decode_str;
 use quick_xml::Reader;
 use quick_xml::events::Event;
@@ -181,6 +182,8 @@ pub struct Part {
     pub bytes: u64,
     /// Its tag without quotes.
     pub tag: String,
+    /// Whether it came with a CRC-64/NVME.
+    pub has_crc: bool,
 }
 
 /// Reads a page of ListParts: the parts, and the number behind which the next page begins.
@@ -189,9 +192,23 @@ pub fn parts(xml: &str) -> Option<(Vec<Part>, Option<u32>)> {
     if !matches!(root(xml)?.as_str(), "ListPartsResult" | "ListPartsResponse") {
         return None;
     }
+    listed_parts(xml, "")
+}
+
+/// Reads a page of the parts that GetObjectAttributes tells: the parts, and the number behind which the next page begins. `None`
+/// where it tells none.
+pub fn attributes(xml: &str) -> Option<(Vec<Part>, Option<u32>)> {
+    // As above, and one that the documentation has.
+    if !matches!(root(xml)?.as_str(), "GetObjectAttributesResponse" | "GetObjectAttributesOutput") {
+        return None;
+    }
+    listed_parts(xml, "ObjectParts/").filter(|(parts, _)| !parts.is_empty())
+}
+
+fn listed_parts(xml: &str, within: &str) -> Option<(Vec<Part>, Option<u32>)> {
     let (mut parts, mut part, mut more, mut next, mut sound) =
         (Vec::new(), Part::default(), false, None, true);
-    elements(xml, |path, text| match path {
+    elements(xml, |path, text| match path.strip_prefix(within).unwrap_or_default() {
         "Part/PartNumber" => match text.parse() {
             Ok(number) => part.number = number,
             Err(_) => sound = false,
@@ -201,6 +218,7 @@ pub fn parts(xml: &str) -> Option<(Vec<Part>, Option<u32>)> {
             Err(_) => sound = false,
         },
         "Part/ETag" => part.tag = text.trim_matches('"').to_owned(),
+        "Part/ChecksumCRC64NVME" => part.has_crc = !text.trim().is_empty(),
         "Part" => parts.push(std::mem::take(&mut part)),
         "IsTruncated" => more = text == "true",
         "NextPartNumberMarker" => next = text.parse().ok(),
@@ -209,12 +227,14 @@ pub fn parts(xml: &str) -> Option<(Vec<Part>, Option<u32>)> {
     sound.then_some((parts, next.filter(|_| more)))
 }
 
-/// The body of CompleteMultipartUpload.
-pub fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str)>) -> String {
+/// The body of CompleteMultipartUpload: of each part the number, the tag, and the CRC-64/NVME where it came with one.
+pub fn complete<'a>(parts: impl Iterator<Item = (u32, &'a str, Option<u64>)>) -> String {
     let mut xml = String::from("<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
-    for (number, tag) in parts {
+    for (number, tag, crc) in parts {
         let tag = quick_xml::escape::escape(tag);
-        xml.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>\"{tag}\"</ETag></Part>"));
+        let crc = crc.map(|crc| BASE64.encode(&crc.to_be_bytes()));
+        let crc = crc.map_or_else(String::new, |crc| format!("<ChecksumCRC64NVME>{crc}</ChecksumCRC64NVME>"));
+        xml.push_str(&format!("<Part><PartNumber>{number}</PartNumber><ETag>\"{tag}\"</ETag>{crc}</Part>"));
     }
     xml.push_str("</CompleteMultipartUpload>");
     xml
@@ -258,7 +278,7 @@ mod tests {
         let xml = "<ListPartsResult><IsTruncated>false</IsTruncated><Part><PartNumber>2</PartNumber>\
             <Size>5</Size><ETag>&#34;ab&#34;</ETag></Part></ListPartsResult>";
         let (list, next) = parts(xml).expect("parts");
-        assert_eq!(list, [Part { number: 2, bytes: 5, tag: "ab".to_owned() }]);
+        assert_eq!(list, [Part { number: 2, bytes: 5, tag: "ab".to_owned(), has_crc: false }]);
         assert_eq!(next, None);
     }
 
@@ -269,7 +289,7 @@ mod tests {
         assert_eq!(error("busy").0, "");
         let bomb = "<!DOCTYPE x [<!ENTITY a \"b\">]><Error><Code>&a;</Code></Error>";
         assert_eq!(element(bomb, "Code"), None);
-        assert_eq!(complete([(1, "a\"<")].into_iter()).matches("&lt;").count(), 1);
+        assert_eq!(complete([(1, "a\"<", None)].into_iter()).matches("&lt;").count(), 1);
     }
 
     proptest! {

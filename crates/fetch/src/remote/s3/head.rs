@@ -1,7 +1,7 @@
 //! What the head of an object says beyond what HTTP says of any file: an MD5, where its tag is one, the sums that S3 keeps,
-//! and the time that the file had where it came from.
+//! and what was kept with it: the time that the file had where it came from, its MD5, and how large its parts are.
 
-use data_encoding::BASE64;
+use data_encoding::{BASE64, HEXLOWER_PERMISSIVE};
 use tidegate_transfer::manifest::Timestamp;
 use ureq::http::HeaderMap;
 
@@ -15,27 +15,81 @@ pub const ASKS_SUMS: (&str, &str) = ("x-amz-checksum-mode", "ENABLED");
 /// Where `put` keeps a file's time, and rclone and s3fs too.
 pub const MTIME: &str = "x-amz-meta-mtime";
 
+/// Where `put` keeps the MD5 of a file that it sends in one request, and rclone and others too.
+pub const MD5: &str = "x-amz-meta-md5chksum";
+
+/// Where `put` keeps how large the parts are in which it sends a file.
+pub const PART_SIZE: &str = "x-amz-meta-tidegate-part-size";
+
 /// How the names of buckets end whose tags look like MD5s and are none (S3 Express One Zone).
 const NO_MD5_THERE: &str = "--x-s3";
 
+/// Most parts that an object has.
+const MAX_PARTS: u64 = 10_000;
+
 const NANOSECONDS: u128 = 1_000_000_000;
 
-/// Adds to `version` the sums of the whole object that its head says. Those of an object that was put in parts may be made of
-/// the sums of its parts, which is not what is computed here.
+/// A sum that is made of the sums of so many parts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Composite {
+    /// By which algorithm.
+    pub algorithm: Algorithm,
+    /// The sum.
+    pub sum: Box<[u8]>,
+    /// Of how many parts.
+    pub count: u64,
+}
+
+impl Composite {
+    fn read(algorithm: Algorithm, text: &str, decode: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Option<Self> {
+        let (sum, count) = text.trim().rsplit_once('-')?;
+        let sum = decode(sum.as_bytes()).filter(|sum| sum.len() == algorithm.length())?;
+        let count = count.parse().ok().filter(|count| (1..=MAX_PARTS).contains(count))?;
+        Some(Self { algorithm, sum: sum.into(), count })
+    }
+}
+
+/// The sums that a head says, as they are written.
+fn sums(headers: &HeaderMap) -> impl Iterator<Item = (Algorithm, &str)> {
+    headers.iter().filter_map(|(name, value)| {
+        let algorithm = name.as_str().strip_prefix("x-amz-checksum-")?.parse().ok()?;
+        Some((algorithm, value.to_str().ok()?))
+    })
+}
+
+/// Adds to `version` the sums of the whole object that its head says.
 pub fn add_sums(headers: &HeaderMap, version: &mut Version) {
-    if text(headers, "x-amz-checksum-type").is_some_and(|kind| kind != "FULL_OBJECT") {
+    let kind = text(headers, "x-amz-checksum-type");
+    if kind.is_some_and(|kind| kind != "FULL_OBJECT") {
         return;
     }
-    for (name, value) in headers {
-        let algorithm =
-            name.as_str().strip_prefix("x-amz-checksum-").and_then(|name| name.parse::<Algorithm>().ok());
-        let sum = value.to_str().ok().and_then(|text| BASE64.decode(text.trim().as_bytes()).ok());
-        if let (Some(algorithm), Some(sum)) = (algorithm, sum)
-            && sum.len() == algorithm.length()
-        {
+    let in_parts = strong_tag(headers).is_some_and(|tag| tag.contains('-'));
+    for (algorithm, value) in sums(headers) {
+        // Of an object that came in parts, only this one is always of the whole.
+        let is_of_whole = kind.is_some() || !in_parts || algorithm == Algorithm::Crc64Nvme;
+        let sum = BASE64.decode(value.trim().as_bytes()).ok().filter(|sum| sum.len() == algorithm.length());
+        if let Some(sum) = sum.filter(|_| is_of_whole) {
             version.checksums.add(algorithm, sum);
         }
     }
+}
+
+/// The strongest of the sums that S3 has made of the sums of the object's parts.
+pub fn sum_of_parts(headers: &HeaderMap) -> Option<Composite> {
+    let decode = |text: &[u8]| BASE64.decode(text).ok();
+    let all = sums(headers).filter_map(|(algorithm, text)| Composite::read(algorithm, text, decode));
+    all.max_by_key(|sum| sum.algorithm)
+}
+
+/// What the tag of an object in `bucket` is, where it is made of its parts' MD5s.
+pub fn tag_of_parts(headers: &HeaderMap, bucket: &str) -> Option<Composite> {
+    let tag = strong_tag(headers).filter(|_| has_md5_tags(headers) && !bucket.ends_with(NO_MD5_THERE))?;
+    Composite::read(Algorithm::Md5, tag.trim_matches('"'), |text| HEXLOWER_PERMISSIVE.decode(text).ok())
+}
+
+/// How large the parts of the object are, as `put` has kept it.
+pub fn part_size(headers: &HeaderMap) -> Option<u64> {
+    text(headers, PART_SIZE)?.parse().ok().filter(|&size| size > 0)
 }
 
 /// Adds to `version` what the head of an object in `bucket` says.
@@ -45,6 +99,10 @@ pub fn add(headers: &HeaderMap, bucket: &str, version: &mut Version) {
         && let Some(sums) = strong_tag(headers).as_deref().and_then(md5_of_tag)
     {
         version.checksums = sums;
+    } else if let Some(sum) = text(headers, MD5).and_then(|sum| BASE64.decode(sum.trim().as_bytes()).ok())
+        && sum.len() == Algorithm::Md5.length()
+    {
+        version.checksums.add(Algorithm::Md5, sum);
     }
     version.kept = text(headers, MTIME).and_then(time);
 }
@@ -140,8 +198,51 @@ mod tests {
             &[(crc64, "rosUhgp5mIg=-2")],
             &[(crc64, "AAAA")],
             &[(kind, "FULL_OBJECT")],
+            &[("x-amz-checksum-crc32", "y/Q5Jg=="), ("etag", "\"25f9e794323b453885f5181f1b624d0b-2\"")],
         ] {
             assert_eq!(sums(none), []);
+        }
+    }
+
+    #[test]
+    fn sums_of_parts_are_read_from_headers_and_tags() {
+        let line = |&(name, value): &(&str, &str)| {
+            (name.parse::<HeaderName>().expect("a name"), HeaderValue::from_str(value).expect("a value"))
+        };
+        let heads = |lines: &[(&str, &str)]| lines.iter().map(line).collect::<HeaderMap>();
+        let of = |lines: &[(&str, &str)]| sum_of_parts(&heads(lines)).map(|sum| (sum.algorithm, sum.count));
+        let (crc, sha) = ("x-amz-checksum-crc32", "x-amz-checksum-sha1");
+        assert_eq!(of(&[(crc, "y/Q5Jg==-3")]), Some((Algorithm::Crc32, 3)));
+        let both = [(crc, "y/Q5Jg==-3"), (sha, "98O8HYCOBHMq32eZZczDTKfkroI=-3")];
+        assert_eq!(of(&both), Some((Algorithm::Sha1, 3)));
+        for none in ["y/Q5Jg==", "y/Q5Jg==-0", "y/Q5Jg==-", "y/Q5-1", "y/Q5Jg==-10001", "-1", ""] {
+            assert_eq!(of(&[(crc, none)]), None, "{none}");
+        }
+        let tag = |tag: &str, bucket| tag_of_parts(&heads(&[("etag", tag)]), bucket).map(|sum| sum.count);
+        let hex = "25f9e794323b453885f5181f1b624d0b";
+        assert_eq!(tag(&format!("\"{hex}-7\""), "b"), Some(7));
+        for (none, bucket) in [
+            (format!("\"{hex}\""), "b"),
+            (format!("\"{hex}-7\""), "b--x-s3"),
+            (format!("W/\"{hex}-7\""), "b"),
+        ] {
+            assert_eq!(tag(&none, bucket), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn an_md5_that_was_kept_counts_where_the_tag_is_none() {
+        let kept = (super::MD5, "JfnnlDI7RTiF9RgfG2JNCw==");
+        for (lines, sum) in [
+            (&[kept, ("etag", "\"x\"")][..], Some(MD5)),
+            (
+                &[kept, ("etag", "\"00f9e794323b453885f5181f1b624d0b\"")],
+                Some("00f9e794323b453885f5181f1b624d0b"),
+            ),
+            (&[(super::MD5, "JfnnlDI7RTiF9RgfG2JN")], None),
+            (&[(super::MD5, "?")], None),
+        ] {
+            assert_eq!(version("b", lines).checksums.hex(Algorithm::Md5).as_deref(), sum, "{lines:?}");
         }
     }
 
