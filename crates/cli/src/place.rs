@@ -12,6 +12,14 @@ use crate::exit::usage;
 use crate::remotes::{self, Remote};
 use crate::ssh::target::{SCHEME, Target};
 
+/// What was typed as `dir/.` is the content of `dir`, as for cp and rsync: `dir/`.
+pub fn as_content(mut typed: &[u8]) -> &[u8] {
+    while let Some(content) = typed.strip_suffix(b".").filter(|content| content.ends_with(b"/")) {
+        typed = content;
+    }
+    typed
+}
+
 /// The paths of a command line: what is copied, and where to.
 ///
 /// One list, so that anything may stand behind `--`.
@@ -47,7 +55,7 @@ impl Place {
     /// Reads `tg://…`, `name:/path`, `user@host:path`, `ssh://…` or a local path. A local path with a colon in its first component
     /// is written `./a:b`, as for scp, unless that is there and no endpoint has the name.
     pub fn parse(text: &OsStr) -> Result<Self, Error> {
-        let bytes = text.as_bytes();
+        let bytes = as_content(text.as_bytes());
         if bytes.is_empty() {
             return Err(usage("an empty path: '.' is the current directory"));
         }

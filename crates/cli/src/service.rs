@@ -20,6 +20,7 @@ use ureq::http::Response;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::exit::usage;
+use crate::place::as_content;
 use crate::remotes;
 use crate::settings::StateArgs;
 use crate::ssh::target::{SCHEME, Target};
@@ -94,7 +95,7 @@ pub fn address_there(word: &str) -> Result<String, Error> {
     }
     let path: PathBuf = std::path::absolute(word).map_err(|error| usage(format!("{word}: {error}")))?;
     // A slash at the end says that the content is meant, or a directory.
-    let slash = if word.ends_with('/') { "/" } else { "" };
+    let slash = if as_content(word.as_bytes()).ends_with(b"/") { "/" } else { "" };
     let text = path.to_str().ok_or_else(|| usage(format!("{} is not valid UTF-8", path.display())))?;
     Ok(if text.ends_with('/') { text.to_owned() } else { format!("{text}{slash}") })
 }

@@ -33,7 +33,7 @@ use crate::drive::{Begun, Ended, Work};
 use crate::exit::{self, usage};
 use crate::output::{OutputArgs, report};
 use crate::path_key::{PathKey, local, server};
-use crate::place::Paths;
+use crate::place::{Paths, as_content};
 use crate::run_memory::MemoryArgs;
 use crate::s3::S3Args;
 use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
@@ -248,7 +248,7 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let pace = args.control.pace(optimizer.as_ref());
     let interrupt = caller.interrupt();
     let servers = args.servers(&place)?;
-    let sources: Vec<Vec<u8>> = typed.iter().map(|source| source.as_bytes().to_vec()).collect();
+    let sources: Vec<Vec<u8>> = typed.iter().map(|source| as_content(source.as_bytes()).to_vec()).collect();
     let planned = Arc::new(Mutex::new(Vec::new()));
     let unverified = Arc::new(AtomicBool::new(false));
     let begun = AtomicBool::new(false);

@@ -39,6 +39,10 @@ fn a_trailing_slash_means_the_contents_on_every_route() {
     world.ok(&["copy", &at_a("push/dir/"), "pull/contents"]);
     world.ok(&["copy", &at_a("push/dir"), &b.at("third/")]);
     world.ok(&["copy", &at_a("push/dir/"), &b.at("third/contents/")]);
+    // As for rsync and cp, a dot at the end says the same.
+    world.ok(&["copy", "dir/.", "local/contents"]);
+    world.ok(&["copy", "dir/./.", &at_a("push/contents/")]);
+    world.ok(&["copy", &at_a("push/dir/."), "pull/contents/."]);
     for place in ["local", "a/push", "pull", "b/third"] {
         for name in ["dir", "contents"] {
             assert_eq!(world.tree(format!("{place}/{name}")), TREE, "{place}/{name}");

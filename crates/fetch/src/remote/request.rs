@@ -65,6 +65,7 @@ pub struct Redirects {
 impl Redirects {
     /// Where an answer from `at` with these headers leads, after `been`.
     pub fn next(&self, at: &Url, been: &[Url], headers: &http::HeaderMap) -> Result<Url, Refusal> {
+        self.lines.shared().cookies.keep(at, headers);
         redirected(at, been, 0, headers, self.lines.shared().settings.allow_downgrade)
     }
 
@@ -80,7 +81,7 @@ impl Redirects {
         // Once encryption was given up, whoever listens could have led us here.
         let in_clear =
             at.scheme() == "http" && been.iter().chain([url]).any(|place| place.scheme() == "https");
-        let headers = match in_clear {
+        let mut headers = match in_clear {
             true => Vec::new(),
             false if same_origin(url, at) => ours.to_vec(),
             // A login is for the host that people named.
@@ -90,6 +91,14 @@ impl Redirects {
             }
             false => Vec::new(),
         };
+        let is_cookie = |(name, _): &(String, String)| name.eq_ignore_ascii_case("cookie");
+        let own = headers.iter().find(|line| is_cookie(line)).and_then(|(_, own)| own.parse().ok());
+        if let Some(cookies) = self.lines.shared().cookies.of(at, own.as_ref())
+            && let Ok(cookies) = cookies.to_str()
+        {
+            headers.retain(|line| !is_cookie(line));
+            headers.push(("cookie".to_owned(), cookies.to_owned()));
+        }
         Ok((client, headers))
     }
 }

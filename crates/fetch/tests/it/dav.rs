@@ -285,6 +285,7 @@ fn content_goes_where_the_server_sends_it_and_the_login_does_not() {
         let [at_pool, at_door] = logins.clone();
         let pool = Scripted::with_bodies(move |request, body| {
             count(&at_pool, request);
+            assert_eq!(request.header("cookie"), Some("session=of-the-door"), "{request:?}");
             of_pool.answer(request, body)
         });
         let place = pool.url("");
@@ -295,7 +296,8 @@ fn content_goes_where_the_server_sends_it_and_the_login_does_not() {
             }
             assert!(body.is_empty(), "content is sent to the door");
             let to = format!("{}?token=abc", place.join(request.path()).expect("a URL"));
-            (http(status, &[("content-length", "0"), ("location", &to)], b""), Then::Keep)
+            let cookie = ("set-cookie", "session=of-the-door; Path=/");
+            (http(status, &[("content-length", "0"), ("location", &to), cookie], b""), Then::Keep)
         });
         let (tree, files) = tree();
         let login = vec![("authorization".to_owned(), "Bearer secret".to_owned())];
