@@ -528,13 +528,13 @@ fn what_went_in_parts_is_proved_when_it_is_got() {
             let target = s3(&server.settings(), name, true, None);
             assert_eq!(Run::new(&file, target).go().result, Ok(()));
         } else {
-            let xml = server.ask("POST", "bucket/told?uploads", b"").text(1 << 16).expect("text");
+            let xml = server.ask("POST", "bucket/told?uploads", b"").text();
             let id = tidegate_fetch::remote::s3::answer::element(&xml, "UploadId").expect("an id");
             let mut parts = Vec::new();
             for (number, part) in (1..).zip(data.chunks(6 * MIB)) {
                 let reply =
                     server.ask("PUT", &format!("bucket/told?partNumber={number}&uploadId={id}"), part);
-                parts.push((number, reply.tag().expect("a tag")));
+                parts.push((number, reply.header("etag").expect("a tag").trim_matches('"').to_owned()));
             }
             let parts = parts.iter().map(|(number, tag)| (*number, tag.as_str(), None));
             let xml = tidegate_fetch::remote::s3::answer::complete(parts);
