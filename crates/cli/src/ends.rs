@@ -45,10 +45,14 @@ impl Ends {
 
     /// Moves from one to the other; ends that ssh reaches are reached as `ssh` says. The endpoint in between, in a copy
     /// from here to here, is nobody's business.
-    pub fn work(&self, ssh: &SshArgs, setup: Setup, retry_for: Duration) -> Work<'static> {
+    pub fn work(&self, ssh: &SshArgs, mut setup: Setup, retry_for: Duration) -> Work<'static> {
         let Far { source, destination } = self.far.clone();
         if let Some(over_ssh) = OverSsh::new(ssh, source, destination) {
             return Work::over_ssh(over_ssh, (self.from.clone(), self.to.clone()), setup, retry_for);
+        }
+        if let Some(loopback) = &self.loopback {
+            // Where that fails its streams are dialled.
+            let _ = loopback.join(&mut setup.carriers);
         }
         let work = Work::transfer(self.from.clone(), self.to.clone(), setup, retry_for);
         let address = self.loopback.as_ref().and_then(|loopback| loopback.address().ok());

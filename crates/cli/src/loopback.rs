@@ -9,6 +9,7 @@ use tidegate_transfer::error::Error;
 use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::sys::thread::{self, JoinHandle};
 use tidegate_transfer::wire::ticket::{Address, Claims};
+use tidegate_transfer::wire::way::Carriers;
 
 /// Serves until it is dropped, which waits for what runs.
 pub struct Loopback {
@@ -47,6 +48,12 @@ impl Loopback {
     /// Its address, with a full ticket.
     pub fn address(&self) -> Result<Address, Error> {
         self.endpoint.address(&Claims::OWNER)
+    }
+
+    /// Has what is sent to it handed over, as it is in this process.
+    pub fn join(&self, carriers: &mut Carriers) -> Result<(), Error> {
+        carriers.join(&self.address()?, self.endpoint.clone());
+        Ok(())
     }
 }
 

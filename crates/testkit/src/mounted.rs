@@ -18,6 +18,14 @@ impl Mounted {
         Self::new(Command::new("mount").arg("--bind").arg(directory), place)
     }
 
+    /// An empty one of `size` bytes that `mkfs` makes in a file at `image`; `None` where that cannot be, or be mounted.
+    pub fn made(place: &Path, image: &Path, size: u64, mkfs: &[&str]) -> Option<Self> {
+        fs::File::create(image).and_then(|file| file.set_len(size)).expect("made");
+        let made = Command::new(mkfs[0]).args(&mkfs[1..]).arg(image).output();
+        made.is_ok_and(|out| out.status.success()).then_some(())?;
+        Self::new(Command::new("mount").args(["-o", "loop"]).arg(image), place)
+    }
+
     fn new(mount: &mut Command, place: &Path) -> Option<Self> {
         if !place.exists() {
             fs::create_dir_all(place).expect("made");

@@ -40,6 +40,7 @@ use crate::sys::thread;
 use crate::sys::{fs, host, lock, random};
 use crate::wire::channel::Channel;
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
+use crate::wire::joined::{BlockTaker, Neighbour};
 use crate::wire::message::{Hello, Message, VERSIONS, common_version, encode};
 use crate::wire::ticket::{Address, Claims, Place, Ticket, derive_key, proof};
 use crate::wire::tls::{Identity, write_private};
@@ -146,6 +147,12 @@ pub struct Endpoint {
     http: OnceLock<String>,
     revoked: Mutex<access::Revoked>,
     counted: Counted,
+}
+
+impl Neighbour for Endpoint {
+    fn taker(&self, token: &Digest) -> Option<Arc<dyn BlockTaker>> {
+        self.session(&session_name(token))?.taker()
+    }
 }
 
 impl Endpoint {
@@ -443,12 +450,16 @@ impl Endpoint {
         let refuse = |why: &str| {
             Err(Error::new(ErrorKind::Authentication, format!("a data stream was refused: {why}")))
         };
-        let hosted = self.sessions.lock().expect("not poisoned").get(&hello.session).map(Arc::clone);
-        let Some(hosted) = hosted else { return refuse("its session is not known") };
+        let Some(hosted) = self.session(&hello.session) else { return refuse("its session is not known") };
         if stream_proof(hosted.token(), hello.index, binding) != blake3::Hash::from_bytes(hello.proof) {
             return refuse("its proof is wrong");
         }
         hosted.stream_arrived(hello.index, channel)
+    }
+
+    /// The session whose streams show `name`.
+    fn session(&self, name: &[u8; 16]) -> Option<Arc<Hosted>> {
+        self.sessions.lock().expect("not poisoned").get(name).map(Arc::clone)
     }
 
     /// A ticket for writing to `path`, and for deleting there if `delete`.

@@ -440,6 +440,7 @@ impl Keeping {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pipeline::data_streams::{Arrivals, Supply};
     use crate::pipeline::send::Peer;
     use tidegate_control::ByteCount;
 
@@ -462,7 +463,7 @@ mod tests {
                 source,
                 Terms::default(),
                 outbox.clone(),
-                None,
+                Supply::Await(Arrivals::default()),
                 ledger,
                 &share,
                 Peer::of(version, None),

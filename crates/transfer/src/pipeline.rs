@@ -16,6 +16,7 @@ pub mod work;
 mod stream_sums;
 
 pub(crate) mod dialer;
+pub(crate) mod joint;
 
 pub(crate) mod data_streams;
 pub(crate) mod send;

@@ -23,7 +23,7 @@ pub mod split_part;
 pub(crate) mod work_dir;
 
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use crate::counters::NotKept;
@@ -114,6 +114,16 @@ pub trait RangeReader: Send {
     /// Fills `buffer` from `offset`, or fails with [`ErrorKind::Changed`](crate::error::ErrorKind)
     /// unless the file is still the version that was listed.
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<BlockContent>;
+
+    /// Fails unless the file is still the version that was listed.
+    fn check(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// The open file, if another one may share its blocks.
+    fn cloneable(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
 
     /// The open file, if the kernel can send from it.
     fn sendable(&self) -> Option<&Arc<OwnedFd>> {
@@ -274,6 +284,13 @@ pub trait SinkFile: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         let _ = (offset, buffer);
         Err(Error::protocol("what went nowhere cannot be read"))
+    }
+
+    /// Has `range` share its blocks with the same range of `file`; `false` where that cannot be, and nothing is changed
+    /// then.
+    fn clone_range(&self, file: BorrowedFd<'_>, range: Range<u64>) -> bool {
+        let _ = (file, range);
+        false
     }
 
     /// Makes `length` bytes at `offset` read as zeros.

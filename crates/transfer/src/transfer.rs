@@ -427,6 +427,7 @@ mod tests {
     use crate::endpoint::{Config, Endpoint};
     use crate::manifest::SEGMENT;
     use crate::outage::{Next, Outage, pause};
+    use crate::pipeline::data_streams::{Arrivals, Supply};
     use crate::pipeline::send::Peer;
     use crate::pipeline::send::Sender;
     use crate::quota::Share;
@@ -479,7 +480,15 @@ mod tests {
         let source = Box::new(ZeroSource(Memory { bytes: ByteCount::mib(1) }));
         let (terms, to_peer) = (setup.terms.clone(), outbox.clone());
         let peer = Peer::of(VERSIONS.1, None);
-        let sender = Sender::start(source, terms, to_peer, None, Arc::clone(&ledger), &setup.share, peer);
+        let sender = Sender::start(
+            source,
+            terms,
+            to_peer,
+            Supply::Await(Arrivals::default()),
+            Arc::clone(&ledger),
+            &setup.share,
+            peer,
+        );
         let bounds = PerStage::all(Bounds::new(1, 1));
         let transfer =
             LiveTransfer::start(Side::Send(sender), (outbox, inbox, VERSIONS.1), ledger, bounds, &setup);

@@ -5,6 +5,7 @@ pub mod distrust;
 pub mod files;
 pub mod frame;
 pub mod handshake;
+pub mod joined;
 pub mod stepped;
 
 pub mod message;

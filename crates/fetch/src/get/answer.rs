@@ -173,7 +173,7 @@ impl Worker<'_> {
             block.length = length;
             let data = 0..if is_zero(&block.bytes[..length]) { 0 } else { length };
             let (file, offset) = (Arc::clone(body), range.start);
-            block.frames.push(Arrived { file, offset, length: length as u32, data, digest });
+            block.frames.push(Arrived { file, offset, length: length as u32, data, digest, placed: false });
             shared.path.deliver(shared, block);
             at = range.end;
             let rate = *moved as f64 / asked_at.elapsed().as_secs_f64().max(1e-6);

@@ -23,6 +23,7 @@ use crate::hash::Digest;
 use crate::journal::{Journal, Leftovers};
 use crate::ledger::Ledger;
 use crate::mirror::Mirror;
+use crate::pipeline::data_streams::{Arrivals, Supply};
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::quota::{Share, remember};
@@ -46,6 +47,7 @@ use crate::transfer::link;
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
+use crate::wire::joined::BlockTaker;
 use crate::wire::message::{
     DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, MODES_SINCE, Message, PLACES_SINCE, PLAN_SINCE, RUN_SINCE,
     Request, SELECTION_SINCE, SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE, WORKED_SINCE,
@@ -106,6 +108,16 @@ impl Hosted {
             None => return Err(Error::protocol("a data stream before there is a transfer")),
         }
         Ok(())
+    }
+}
+
+impl Hosted {
+    /// What takes blocks over, if this end receives.
+    pub fn taker(&self) -> Option<Arc<dyn BlockTaker>> {
+        match self.side.lock().expect("not poisoned").as_deref()? {
+            Side::Receive(receiver, _) => Some(receiver.taker()),
+            Side::Send(_) => None,
+        }
     }
 }
 
@@ -277,7 +289,10 @@ fn answer(
             }
             let share = &account.share;
             let peer = Peer::of(*version, run.map(|(_, stall)| stall));
-            let make = || Side::Send(Sender::start(source, terms, outbox.clone(), None, ledger, share, peer));
+            let make = || {
+                let supply = Supply::Await(Arrivals::default());
+                Side::Send(Sender::start(source, terms, outbox.clone(), supply, ledger, share, peer))
+            };
             serve(endpoint, (outbox, inbox, *version), &told, make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {

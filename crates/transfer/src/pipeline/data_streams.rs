@@ -15,6 +15,7 @@ use crate::counters::StreamCounters;
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::BLOCK;
 use crate::pipeline::dialer::Dialer;
+use crate::pipeline::joint::{JoinedStream, Joint};
 use crate::pipeline::staging::Block;
 use crate::pipeline::stream_sums::{StreamSums, add};
 use crate::sys::clock::Instant;
@@ -67,11 +68,20 @@ pub fn open_patiently<T>(mut open: impl FnMut() -> Result<T>, over: impl Fn() ->
 
 /// Where the sender's streams come from.
 #[derive(Debug)]
-enum Supply {
+pub enum Supply {
     /// We dial them.
     Dial(Dialer),
+    /// They lead to a receiver of this process.
+    Join(Joint),
     /// The receiver dials them.
-    Await(Mutex<VecDeque<(u32, Channel)>>, Condvar),
+    Await(Arrivals),
+}
+
+/// Streams that have arrived and have no worker yet.
+#[derive(Debug, Default)]
+pub struct Arrivals {
+    queue: Mutex<VecDeque<(u32, Channel)>>,
+    changed: Condvar,
 }
 
 /// All data streams of a sender. `F` is what it remembers of a frame.
@@ -92,7 +102,10 @@ struct Flights<F> {
 struct Flight<F> {
     unconfirmed: VecDeque<F>,
     confirmed: u64,
-    socket: TcpStream,
+    /// None where it leads to a receiver of this process.
+    socket: Option<TcpStream>,
+    /// Bytes that were handed over to that.
+    handed_over: u64,
     /// Bytes that may wait in the kernel to be sent.
     queued: u32,
     /// Whether the receiver has taken anything from it.
@@ -110,17 +123,20 @@ struct Flight<F> {
 #[derive(Debug)]
 pub struct DataStream {
     index: u32,
-    channel: Channel,
+    leads: Leads,
     useful: Arc<AtomicBool>,
 }
 
+/// Where a stream leads.
+#[derive(Debug)]
+enum Leads {
+    Elsewhere(Channel),
+    Here(JoinedStream),
+}
+
 impl<F> DataStreams<F> {
-    /// Streams that we dial, or for `None` streams that the peer dials.
-    pub fn new(dialer: Option<Dialer>) -> Self {
-        let supply = match dialer {
-            Some(dialer) => Supply::Dial(dialer),
-            None => Supply::Await(Mutex::default(), Condvar::new()),
-        };
+    /// Streams of this supply.
+    pub fn new(supply: Supply) -> Self {
         let flights = Flights { live: HashMap::new(), retired: TcpInfo::default(), closed: false };
         Self { supply, flights: Mutex::new(flights) }
     }
@@ -129,7 +145,7 @@ impl<F> DataStreams<F> {
     ///
     /// It is closed at once if `most` wait already.
     pub fn arrived(&self, index: u32, channel: Channel, most: usize) {
-        if let Supply::Await(queue, changed) = &self.supply {
+        if let Supply::Await(Arrivals { queue, changed }) = &self.supply {
             let mut queue = queue.lock().expect("not poisoned");
             if queue.len() >= most {
                 tracing::debug!("stream {index} is one too many");
@@ -143,28 +159,33 @@ impl<F> DataStreams<F> {
     /// A stream for `worker`: dialled now, or the next one to arrive. `None` once closed, or if none
     /// arrived for a while.
     pub fn open(&self, worker: u16) -> Result<Option<DataStream>> {
-        let (index, channel) = match &self.supply {
-            Supply::Dial(dialer) => dialer.dial()?,
-            Supply::Await(queue, changed) => {
+        let (index, leads) = match &self.supply {
+            Supply::Dial(dialer) => dialer.dial().map(elsewhere)?,
+            Supply::Join(joint) => joint.open().map(|(index, stream)| (index, Leads::Here(stream)))?,
+            Supply::Await(Arrivals { queue, changed }) => {
                 let mut queue = queue.lock().expect("not poisoned");
                 if queue.is_empty() {
                     queue = changed.wait_timeout(queue, Duration::from_millis(50)).expect("not poisoned").0;
                 }
                 match queue.pop_front() {
-                    Some(next) => next,
+                    Some(next) => elsewhere(next),
                     None => return Ok(None),
                 }
             }
         };
-        let socket = channel
-            .socket()
-            .try_clone()
+        let socket = match &leads {
+            Leads::Elsewhere(channel) => Some(channel.socket().try_clone()),
+            Leads::Here(_) => None,
+        };
+        let socket = socket
+            .transpose()
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot watch a stream: {error}")))?;
         let useful = Arc::new(AtomicBool::new(false));
         let flight = Flight {
             unconfirmed: VecDeque::new(),
             confirmed: 0,
             socket,
+            handed_over: 0,
             queued: u32::MAX,
             useful: Arc::clone(&useful),
             since: Instant::now(),
@@ -177,7 +198,7 @@ impl<F> DataStreams<F> {
             return Ok(None);
         }
         flights.live.insert(index, flight);
-        Ok(Some(DataStream { index, channel, useful }))
+        Ok(Some(DataStream { index, leads, useful }))
     }
 
     /// Takes up `block` for `data_stream`, before any of it is [written](DataStream::write): its frames are remembered
@@ -218,13 +239,35 @@ impl<F> DataStreams<F> {
         flight.unconfirmed.drain(..fresh as usize).collect()
     }
 
+    /// What was taken up last for `data_stream`, of so many bytes, was written; answers with those of its frames that
+    /// are taken with that, as the receiver is in this process.
+    pub fn written(&self, data_stream: &DataStream, bytes: u64) -> Vec<F> {
+        if let Leads::Elsewhere(_) = data_stream.leads {
+            return Vec::new();
+        }
+        let mut flights = self.flights.lock().expect("not poisoned");
+        let Some(flight) = flights.live.get_mut(&data_stream.index) else { return Vec::new() };
+        flight.useful.store(true, Relaxed);
+        flight.handed_over += bytes;
+        flight.confirmed += flight.unconfirmed.len() as u64;
+        flight.unconfirmed.drain(..).collect()
+    }
+
+    /// The way to a receiver of this process, if that is where they lead.
+    pub fn joint(&self) -> Option<&Joint> {
+        match &self.supply {
+            Supply::Join(joint) => Some(joint),
+            Supply::Dial(_) | Supply::Await(_) => None,
+        }
+    }
+
     /// Stream `index` is gone; what was on its way must be sent again.
     pub fn lose(&self, index: u32) -> Vec<F> {
         let mut flights = self.flights.lock().expect("not poisoned");
         let Some(flight) = flights.live.remove(&index) else { return Vec::new() };
-        retire(&mut flights.retired, &flight.socket);
+        retire(&mut flights.retired, flight.socket.as_ref());
         // A worker may be blocked on it.
-        let _ = flight.socket.shutdown(Shutdown::Both);
+        flight.cut();
         flight.unconfirmed.into()
     }
 
@@ -233,7 +276,9 @@ impl<F> DataStreams<F> {
     pub fn broken(&self) -> Vec<u32> {
         let flights = self.flights.lock().expect("not poisoned");
         // Receivers say nothing on a stream: anything to read is its end.
-        let broken = |flight: &Flight<F>| !flight.unconfirmed.is_empty() && net::is_readable(&flight.socket);
+        let broken = |flight: &Flight<F>| {
+            !flight.unconfirmed.is_empty() && flight.socket.as_ref().is_some_and(net::is_readable)
+        };
         flights.live.iter().filter(|(_, flight)| broken(flight)).map(|(index, _)| *index).collect()
     }
 
@@ -243,7 +288,9 @@ impl<F> DataStreams<F> {
         let mut flights = self.flights.lock().expect("not poisoned");
         let mut overdue = Vec::new();
         for (index, flight) in &mut flights.live {
-            if !flight.unconfirmed.is_empty() && flight.since.elapsed() >= patience {
+            // A receiver of this process has what was written; what waits for its room is not on its way.
+            let is_on_its_way = !flight.unconfirmed.is_empty() && flight.socket.is_some();
+            if is_on_its_way && flight.since.elapsed() >= patience {
                 flight.since += patience / 3;
                 overdue.push(*index);
             }
@@ -257,12 +304,12 @@ impl<F> DataStreams<F> {
     pub fn shorten_queues(&self) {
         let mut flights = self.flights.lock().expect("not poisoned");
         for flight in flights.live.values_mut() {
-            let Some(info) = tcp::info(&flight.socket) else { continue };
+            let Some(socket) = &flight.socket else { continue };
+            let Some(info) = tcp::info(socket) else { continue };
             let bytes = u128::from(info.delivery) * QUEUED.as_millis() / 1000;
             let queued = u32::try_from(bytes).unwrap_or(u32::MAX).max(LEAST_QUEUED);
             // A system that cannot be told sends as before.
-            if queued.abs_diff(flight.queued) > flight.queued / 4
-                && tcp::limit_unsent(&flight.socket, queued).is_ok()
+            if queued.abs_diff(flight.queued) > flight.queued / 4 && tcp::limit_unsent(socket, queued).is_ok()
             {
                 flight.queued = queued;
             }
@@ -274,7 +321,7 @@ impl<F> DataStreams<F> {
         let flights = self.flights.lock().expect("not poisoned");
         let mut sum = flights.retired;
         let (mut delay, mut segment): (Option<(Duration, Duration)>, _) = (None, 0);
-        for info in flights.live.values().filter_map(|flight| tcp::info(&flight.socket)) {
+        for info in flights.live.values().filter_map(Flight::info) {
             add(&mut sum, &info);
             segment = segment.max(info.segment);
             if info.rtt > Duration::ZERO && info.least_rtt > Duration::ZERO {
@@ -292,22 +339,22 @@ impl<F> DataStreams<F> {
     pub fn limit_rate(&self, rate: Option<BitRate>) {
         let flights = self.flights.lock().expect("not poisoned");
         let each = rate.map(|rate| (rate.0 / 8 / flights.live.len().max(1) as u64).max(1));
-        for flight in flights.live.values() {
+        for socket in flights.live.values().filter_map(|flight| flight.socket.as_ref()) {
             // A system that cannot be told sends as before.
-            let _ = tcp::limit_rate(&flight.socket, each);
+            let _ = tcp::limit_rate(socket, each);
         }
     }
 
     /// Ends `data_stream` properly: the receiver will not miss it.
-    pub fn finish(&self, mut data_stream: DataStream) {
-        let ended =
-            data_stream.channel.write_all(&Frame::END.encode()).and_then(|()| data_stream.channel.finish());
-        if let Err(error) = ended {
+    pub fn finish(&self, data_stream: DataStream) {
+        if let Leads::Elsewhere(mut channel) = data_stream.leads
+            && let Err(error) = channel.write_all(&Frame::END.encode()).and_then(|()| channel.finish())
+        {
             tracing::debug!("ending stream {}: {error}", data_stream.index);
         }
         let mut flights = self.flights.lock().expect("not poisoned");
         if let Some(flight) = flights.live.remove(&data_stream.index) {
-            retire(&mut flights.retired, &flight.socket);
+            retire(&mut flights.retired, flight.socket.as_ref());
         }
     }
 
@@ -315,8 +362,10 @@ impl<F> DataStreams<F> {
     pub fn abort(&self) {
         let mut flights = self.flights.lock().expect("not poisoned");
         flights.closed = true;
-        for flight in flights.live.values() {
-            let _ = flight.socket.shutdown(Shutdown::Both);
+        flights.live.values().for_each(Flight::cut);
+        drop(flights);
+        if let Supply::Join(joint) = &self.supply {
+            joint.end();
         }
     }
 
@@ -325,11 +374,7 @@ impl<F> DataStreams<F> {
     pub fn progress(&self) -> (Option<u64>, Duration) {
         let flights = self.flights.lock().expect("not poisoned");
         let mut sum = flights.retired;
-        flights
-            .live
-            .values()
-            .filter_map(|flight| tcp::info(&flight.socket))
-            .for_each(|info| add(&mut sum, &info));
+        flights.live.values().filter_map(Flight::info).for_each(|info| add(&mut sum, &info));
         (sum.acknowledged, sum.receiver_limited)
     }
 
@@ -338,7 +383,12 @@ impl<F> DataStreams<F> {
         let mut flights = self.flights.lock().expect("not poisoned");
         let (mut sum, mut rtts, mut streams) = (flights.retired, (Duration::ZERO, 0), StreamSums::default());
         for flight in flights.live.values_mut() {
-            let Some(info) = tcp::info(&flight.socket) else { continue };
+            if flight.socket.is_none() {
+                flight.moved =
+                    flight.handed_over - std::mem::replace(&mut flight.counted, flight.handed_over);
+                continue;
+            }
+            let Some(info) = flight.info() else { continue };
             add(&mut sum, &info);
             rtts = (rtts.0 + info.rtt, rtts.1 + 1);
             let acknowledged = info.acknowledged.unwrap_or_default();
@@ -365,18 +415,36 @@ impl<F> DataStreams<F> {
     }
 }
 
+impl<F> Flight<F> {
+    /// What the kernel tells of it, if it does.
+    fn info(&self) -> Option<TcpInfo> {
+        self.socket.as_ref().and_then(tcp::info)
+    }
+
+    fn cut(&self) {
+        if let Some(socket) = &self.socket {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
 impl DataStream {
-    /// Writes a part of a block that was taken up.
-    pub fn write<F>(&mut self, block: &Block<F>, part: Range<usize>) -> io::Result<()> {
+    /// Writes a part of a block that was taken up; a receiver of this process takes it whole, with its last part.
+    pub fn write<F>(&mut self, block: &mut Block<F>, part: Range<usize>) -> io::Result<()> {
+        let channel = match &mut self.leads {
+            Leads::Elsewhere(channel) => channel,
+            Leads::Here(stream) if part.end == block.length => return stream.hand_over(block),
+            Leads::Here(_) => return Ok(()),
+        };
         let within = |at: usize| at.min(block.length);
         let bytes = &block.bytes[within(part.start)..within(part.end)];
         match &block.tail {
             Some(tail) if part.end > block.length => {
                 let (start, end) = (part.start.max(block.length), part.end);
                 let offset = tail.offset + (start - block.length) as u64;
-                self.channel.write_with_file(bytes, tail.file.as_fd(), offset, end - start)
+                channel.write_with_file(bytes, tail.file.as_fd(), offset, end - start)
             }
-            _ => self.channel.write_all(bytes),
+            _ => channel.write_all(bytes),
         }
     }
 
@@ -391,8 +459,12 @@ impl DataStream {
     }
 }
 
-fn retire(sum: &mut TcpInfo, socket: &TcpStream) {
-    if let Some(info) = tcp::info(socket) {
+fn elsewhere((index, channel): (u32, Channel)) -> (u32, Leads) {
+    (index, Leads::Elsewhere(channel))
+}
+
+fn retire(sum: &mut TcpInfo, socket: Option<&TcpStream>) {
+    if let Some(info) = socket.and_then(tcp::info) {
         add(sum, &info);
     }
 }
@@ -400,11 +472,21 @@ fn retire(sum: &mut TcpInfo, socket: &TcpStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::manifest::FileId;
     use crate::pipeline::staging::Staging;
     use crate::sys::clock::manual;
+    use crate::wire::joined::{BlockTaker, Parcel, ReadBack};
     use std::io::{Read, Write};
     use std::net::TcpListener;
+    use std::os::fd::BorrowedFd;
     use tidegate_control::ByteCount;
+
+    fn socket(data_stream: &DataStream) -> &TcpStream {
+        match &data_stream.leads {
+            Leads::Elsewhere(channel) => channel.socket(),
+            Leads::Here(_) => panic!("it leads elsewhere"),
+        }
+    }
 
     /// Bytes that a stream whose peer reads nothing takes before it would block.
     fn taken(data_streams: &DataStreams<()>, index: u32, shorten: bool) -> usize {
@@ -413,13 +495,13 @@ mod tests {
         let (_peer, _) = listener.accept().expect("connected");
         stream.set_nonblocking(true).expect("a socket");
         data_streams.arrived(index, Channel::Clear(stream), 1);
-        let mut data_stream = data_streams.open(0).expect("arrived").expect("open");
+        let data_stream = data_streams.open(0).expect("arrived").expect("open");
         if shorten {
             data_streams.shorten_queues();
         }
         let piece = vec![0; BLOCK as usize];
         let mut taken = 0;
-        while let Ok(n) = data_stream.channel.write(&piece) {
+        while let Ok(n) = socket(&data_stream).write(&piece) {
             taken += n;
         }
         taken
@@ -427,7 +509,7 @@ mod tests {
 
     #[test]
     fn workers_are_told_by_what_their_streams_moved_since_the_last_count() {
-        let data_streams = DataStreams::<()>::new(None);
+        let data_streams = DataStreams::<()>::new(Supply::Await(Arrivals::default()));
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let (mut ends, mut open) = (Vec::new(), Vec::new());
         for worker in 0..3 {
@@ -437,7 +519,7 @@ mod tests {
             open.push(data_streams.open(worker).expect("arrived").expect("open"));
         }
         let moves = |worker: usize, bytes: usize| {
-            let (mut to, mut from) = (open[worker].channel.socket(), &ends[worker]);
+            let (mut to, mut from) = (socket(&open[worker]), &ends[worker]);
             to.write_all(&vec![0; bytes]).expect("room");
             from.read_exact(&mut vec![0; bytes]).expect("there");
             // What was read may not have been acknowledged yet.
@@ -458,7 +540,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_stands_still_does_not_fill_the_kernel() {
-        let data_streams = DataStreams::new(None);
+        let data_streams = DataStreams::new(Supply::Await(Arrivals::default()));
         let (free, short) = (taken(&data_streams, 0, false), taken(&data_streams, 1, true));
         assert!(short + 2 * LEAST_QUEUED as usize <= free, "took {short} bytes, {free} without a limit");
     }
@@ -493,7 +575,7 @@ mod tests {
         let patience = Duration::from_secs(30);
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
-        let data_streams = DataStreams::new(None);
+        let data_streams = DataStreams::new(Supply::Await(Arrivals::default()));
         data_streams.arrived(3, Channel::Clear(stream), 1);
         let mut data_stream = data_streams.open(0).expect("arrived").expect("open");
         clock.advance(10 * patience);
@@ -502,7 +584,8 @@ mod tests {
         let mut block = staging.acquire().expect("room");
         block.frames.extend([1, 2]);
         data_streams.take_up(&data_stream, &mut block).expect("open");
-        data_stream.write(&block, 0..block.wire_length()).expect("sent");
+        let length = block.wire_length();
+        data_stream.write(&mut block, 0..length).expect("sent");
         clock.advance(patience - Duration::from_secs(1));
         assert!(data_streams.overdue(patience).is_empty(), "it has a second left");
         assert_eq!(data_streams.confirm(3, 1), [1]);
@@ -517,5 +600,40 @@ mod tests {
         assert_eq!(data_streams.lose(3), [2]);
         clock.advance(patience);
         assert!(data_streams.overdue(patience).is_empty());
+    }
+
+    /// Takes nothing.
+    #[derive(Debug)]
+    struct Full;
+
+    impl BlockTaker for Full {
+        fn take(&self, _: Parcel<'_>, _: &dyn Fn() -> bool) -> bool {
+            false
+        }
+
+        fn clone_range(&self, _: FileId, _: BorrowedFd<'_>, _: Range<u64>) -> Option<ReadBack> {
+            None
+        }
+
+        fn recall(&self) {}
+    }
+
+    #[test]
+    fn what_waits_for_room_in_this_process_is_never_overdue_and_comes_again_if_it_is_not_taken() {
+        let clock = manual::stop();
+        let joint = Joint::default();
+        let data_streams = DataStreams::new(Supply::Join(joint.clone()));
+        assert!(data_streams.open(0).is_err(), "nothing was accepted");
+        joint.found(Arc::new(Full));
+        let mut data_stream = data_streams.open(0).expect("accepted").expect("open");
+        let staging = Staging::new(ByteCount::mib(1), 1);
+        let mut block = staging.acquire().expect("room");
+        block.frames.extend([1, 2]);
+        data_streams.take_up(&data_stream, &mut block).expect("open");
+        clock.advance(Duration::from_secs(3600));
+        assert!(data_streams.overdue(Duration::from_secs(30)).is_empty());
+        assert!(data_streams.broken().is_empty());
+        data_stream.write(&mut block, 0..0).expect_err("nothing is taken");
+        assert_eq!(data_streams.lose(data_stream.index()), [1, 2]);
     }
 }

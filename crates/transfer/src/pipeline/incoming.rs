@@ -3,12 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
 use crate::hash::{Digest, FileHash, block_digest};
-use crate::manifest::{Entry, FileId, SEGMENT, missing_within, segment_count, segment_range};
+use crate::manifest::{BLOCK, Entry, FileId, SEGMENT, missing_within, segment_count, segment_range};
 use crate::quota::{Held, Quota, remember, too_much_to_remember};
 use crate::store::split_part::SplitPart;
 use crate::store::{Sink, SinkFile};
@@ -108,6 +109,10 @@ impl SinkFile for Counted {
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
         self.file.read_at(offset, buffer)
+    }
+
+    fn clone_range(&self, file: BorrowedFd<'_>, range: Range<u64>) -> bool {
+        self.file.clone_range(file, range)
     }
 
     fn zero_at(&self, offset: u64, length: u64) -> Result<()> {
@@ -348,6 +353,23 @@ impl Incoming {
         self.open(&mut self.lock(), sink, descriptor)
     }
 
+    /// The unfinished file, for all of `range` to be put into it at once; `None` where something of that is written
+    /// already or being written, the file has ended, or others write to it, too.
+    pub fn part_for_all(
+        &self,
+        range: Range<u64>,
+        sink: &dyn Sink,
+        descriptor: Option<Held>,
+    ) -> Result<Option<Arc<dyn SinkFile>>> {
+        let mut state = self.lock();
+        let blocks = || (range.start..range.end).step_by(BLOCK as usize);
+        let is_begun = |offset| state.hash.has_block(offset) || state.writing.contains(&offset);
+        if self.has_ended() || self.portion.is_some() || range.end > self.size || blocks().any(is_begun) {
+            return Ok(None);
+        }
+        self.open(&mut state, sink, descriptor).map(Some)
+    }
+
     fn open(
         &self,
         state: &mut State,
@@ -447,7 +469,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{BLOCK, Kind, Timestamp};
+    use crate::manifest::{Kind, Timestamp};
     use crate::path::RelPath;
     use crate::store::memory::NullSink;
 

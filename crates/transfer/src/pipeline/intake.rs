@@ -3,6 +3,7 @@
 //! cut off by a block's end is moved to the next block.
 
 use std::io::{self, Read};
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -14,6 +15,7 @@ use crate::pipeline::write_path::Arrived;
 use crate::terms::Verify;
 use crate::wire::channel::Channel;
 use crate::wire::frame::{Frame, FrameKind, HEADER};
+use crate::wire::joined::Parcel;
 
 /// What a stream's frames are looked up in and told to.
 pub trait FrameHandler<T>: Sync {
@@ -165,12 +167,7 @@ fn check<T>(
 ) {
     counts.frames += 1;
     counts.bytes += u64::from(frame.length);
-    let Some((file, size)) = handler.file(frame.file) else { return };
-    // A whole block of the file, or nothing: part of one would count for all of it.
-    let range = frame.offset..frame.offset.saturating_add(BLOCK).min(size);
-    if range.start >= range.end || u64::from(frame.length) != range.end - range.start {
-        return;
-    }
+    let Some((file, size, range)) = wanted(frame, handler) else { return };
     let data = at..at + frame.payload();
     let proof = match frame.kind {
         FrameKind::Data => Proof::of(&block.bytes[data.clone()], frame.offset, size, verify),
@@ -181,7 +178,63 @@ fn check<T>(
         return;
     }
     let digest = proof.digest;
-    block.frames.push(Arrived { file, offset: frame.offset, length: frame.length, data, digest });
+    block.frames.push(Arrived {
+        file,
+        offset: frame.offset,
+        length: frame.length,
+        data,
+        digest,
+        placed: false,
+    });
+}
+
+/// The file that a frame is of, its size, and what of it the frame stands for, if it is wanted.
+fn wanted<T>(frame: &Frame, handler: &impl FrameHandler<T>) -> Option<(Arc<T>, u64, Range<u64>)> {
+    let (file, size) = handler.file(frame.file)?;
+    // A whole block of the file, or nothing: part of one would count for all of it.
+    let range = frame.offset..frame.offset.saturating_add(BLOCK).min(size);
+    let is_whole = range.start < range.end && u64::from(frame.length) == range.end - range.start;
+    is_whole.then_some((file, size, range))
+}
+
+/// Takes over the frames of a sender of this process. What it has read and hashed is the very memory that is written, so
+/// nothing is hashed again; `false` if there is no room any more, or no reason to `wait` for it.
+pub fn take_over<T>(
+    parcel: &mut Parcel<'_>,
+    staging: &Staging<Arrived<T>>,
+    handler: &impl FrameHandler<T>,
+    wait: impl Fn() -> bool,
+) -> Result<bool> {
+    let Some(mut block) = staging.acquire_while(wait) else { return Ok(false) };
+    std::mem::swap(&mut block.bytes, parcel.bytes);
+    let (mut at, mut counts) = (0, Counts::default());
+    for &digest in parcel.digests {
+        let header = block.bytes[at..parcel.length].first_chunk::<HEADER>();
+        let header = header.ok_or_else(|| Error::protocol("a block that ends within a frame"));
+        let frame = match header.and_then(Frame::decode) {
+            Ok(frame) => frame,
+            Err(error) => {
+                staging.release(block);
+                return Err(error);
+            }
+        };
+        let data = at + HEADER..at + HEADER + frame.payload();
+        at = data.end;
+        counts.frames += 1;
+        counts.bytes += u64::from(frame.length);
+        if let Some((file, ..)) = wanted(&frame, handler) {
+            let (offset, length) = (frame.offset, frame.length);
+            block.frames.push(Arrived { file, offset, length, data, digest, placed: parcel.placed });
+        }
+    }
+    block.length = at;
+    handler.moved(counts.bytes);
+    match block.frames.is_empty() {
+        true => staging.release(block),
+        false => handler.deliver(block),
+    }
+    handler.taken(counts.frames, counts.bytes, Vec::new());
+    Ok(true)
 }
 
 fn read_some<T>(

@@ -41,6 +41,7 @@ use crate::wire::session::Outbox;
 mod continuing;
 mod deleting;
 mod handing_in;
+mod joined;
 mod offered;
 mod planning;
 mod preparing;
@@ -194,6 +195,8 @@ struct ReceiverState {
     leftovers: Mutex<Option<Leftovers>>,
     /// Until it is acted on.
     mirror: Mutex<Option<Mirror>>,
+    /// Held by senders of this process while they hand something over.
+    handing_over: RwLock<()>,
 }
 
 /// Frames taken from one stream.
@@ -269,6 +272,7 @@ impl Receiver {
             permit,
             split: Splitting::of(split),
             mirror: Mutex::new(mirror),
+            handing_over: RwLock::default(),
             share,
             terms,
         });
@@ -487,6 +491,7 @@ impl Receiver {
                 tracing::error!("a stream's worker panicked");
             }
         }
+        drop(self.shared.handing_over.write().expect("not poisoned"));
         // What is whole is handed in while somebody commits.
         self.shared.vouched.lock().expect("not poisoned").take();
         join_all(self.handing_in.lock().expect("not poisoned").take());
@@ -580,6 +585,12 @@ impl ReceiverState {
             self.path.sink.discard(&entry);
             self.path.ledger.failed(entry.path.as_bytes(), error, true);
         }
+    }
+
+    /// A file that has not ended, and its size.
+    fn file(&self, id: FileId) -> Option<(Arc<Incoming>, u64)> {
+        let files = self.files.read().expect("not poisoned");
+        files.get(&id).map(|file| (Arc::clone(file), file.size))
     }
 
     fn end(&self, id: FileId) -> Option<Arc<Incoming>> {

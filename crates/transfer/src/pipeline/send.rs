@@ -13,8 +13,7 @@ use crate::hash::{Digest, FileHash};
 use crate::ledger::Ledger;
 use crate::manifest::{BLOCK, FileId, SEGMENT, missing, segment_range};
 use crate::offer::{OFFER_BYTES, OFFER_ENTRIES, Outcome, Verdict, WINDOW, WINDOW_BYTES};
-use crate::pipeline::data_streams::DataStreams;
-use crate::pipeline::dialer::Dialer;
+use crate::pipeline::data_streams::{DataStreams, Supply};
 use crate::pipeline::pool::Pool;
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
@@ -179,7 +178,7 @@ impl Sender {
         source: Box<dyn Source>,
         terms: Terms,
         outbox: Outbox,
-        dialer: Option<Dialer>,
+        supply: Supply,
         ledger: Arc<Ledger>,
         share: &Share,
         peer: Peer,
@@ -189,7 +188,7 @@ impl Sender {
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
             shortcut: Shortcut::new(!terms.streams_read() && terms.limits.read.is_none()),
             direct: AtomicBool::new(false),
-            data_streams: DataStreams::new(dialer),
+            data_streams: DataStreams::new(supply),
             link: Throttle::new(terms.limits.link),
             source,
             outbox,

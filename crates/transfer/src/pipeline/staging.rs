@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tidegate_control::ByteCount;
 
+use crate::hash::Digest;
 use crate::manifest::BLOCK;
 use crate::pipeline::waits::WorkerTime;
 use crate::quota::{Held, Quota};
@@ -50,6 +51,10 @@ pub struct Block<F> {
     pub tail: Option<FileTail>,
     /// The frames within.
     pub frames: Vec<F>,
+    /// What the content of each hashes to, where a receiver of this process takes the block over.
+    pub digests: Vec<Digest>,
+    /// Whether their content is at its place already: then the bytes are what was read there.
+    pub placed: bool,
 }
 
 impl<F> Block<F> {
@@ -117,6 +122,12 @@ impl<F> Staging<F> {
 
     /// An empty block; waits until there is one and the queue has room, `None` once aborted.
     pub fn acquire(&self) -> Option<Block<F>> {
+        self.acquire_while(|| true)
+    }
+
+    /// As [`acquire`](Self::acquire), but waits no longer than there is reason to `wait`, which is looked at again after
+    /// [`recall`](Self::recall).
+    pub fn acquire_while(&self, wait: impl Fn() -> bool) -> Option<Block<F>> {
         let mut state = self.lock();
         loop {
             if state.aborted {
@@ -124,6 +135,9 @@ impl<F> Staging<F> {
             }
             if state.full.len() < self.capacity && (!state.empty.is_empty() || self.may_make(&mut state)) {
                 return Some(reuse_or_make(state));
+            }
+            if !wait() {
+                return None;
             }
             state.filling.begin();
             state = self.emptied.wait(state).expect("not poisoned");
@@ -232,10 +246,11 @@ impl<F> Staging<F> {
         self.filled.notify_one();
     }
 
-    /// Everybody who waits for a block looks again whether there is reason to.
+    /// Everybody who waits for a block, or for room, looks again whether there is reason to.
     pub fn recall(&self) {
         drop(self.lock());
         self.filled.notify_all();
+        self.emptied.notify_all();
     }
 
     /// Whether nothing more comes.
@@ -247,7 +262,8 @@ impl<F> Staging<F> {
     /// Gives an emptied block back for reuse.
     pub fn release(&self, mut block: Block<F>) {
         block.frames.clear();
-        block.tail = None;
+        block.digests.clear();
+        (block.tail, block.placed) = (None, false);
         let mut state = self.lock();
         state.empty.push(block);
         self.made_room(state);
@@ -319,7 +335,7 @@ fn reuse_or_make<F>(mut state: MutexGuard<'_, State<F>>) -> Block<F> {
     state.made += 1;
     drop(state);
     let bytes = vec![0; BUFFER].into_boxed_slice();
-    Block { bytes, length: 0, tail: None, frames: Vec::new() }
+    Block { bytes, length: 0, tail: None, frames: Vec::new(), digests: Vec::new(), placed: false }
 }
 
 #[cfg(test)]
@@ -370,6 +386,22 @@ mod tests {
         block.frames.push(1);
         staging.put(block);
         assert!(staging.take_while(|| false).is_some());
+    }
+
+    #[test]
+    fn who_waits_for_room_can_be_recalled() {
+        let staging = Arc::new(Staging::<u32>::new(ByteCount(4 * BLOCK), 2));
+        (0..4).for_each(|_| staging.put(staging.acquire().expect("room")));
+        let wait = Arc::new(std::sync::atomic::AtomicBool::new(true));
+        let filler = {
+            let (staging, wait) = (Arc::clone(&staging), Arc::clone(&wait));
+            thread::spawn(move || staging.acquire_while(|| wait.load(std::sync::atomic::Ordering::Relaxed)))
+        };
+        wait.store(false, std::sync::atomic::Ordering::Relaxed);
+        staging.recall();
+        assert!(filler.join().expect("no panic").is_none());
+        staging.release(staging.take().expect("filled"));
+        assert!(staging.acquire_while(|| false).is_some(), "where there is room nobody waits");
     }
 
     #[test]

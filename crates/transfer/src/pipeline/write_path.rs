@@ -61,6 +61,8 @@ pub struct Arrived<F> {
     pub data: Range<usize>,
     /// What it hashes to, if asked for.
     pub digest: Digest,
+    /// Whether it is at its place already.
+    pub placed: bool,
 }
 
 /// Who wrote a block.
@@ -373,7 +375,9 @@ impl<F: AsRef<Incoming>> WritePath<F> {
         };
         // What is written counts at once.
         in_portions(throttle, None, arrived.length as usize, &self.stopped, |portion| {
-            if !arrived.data.is_empty() {
+            if arrived.placed {
+                // Nothing is to be written.
+            } else if !arrived.data.is_empty() {
                 let data = &bytes[arrived.data.clone()][portion.clone()];
                 part.write_at(offset + portion.start as u64, data)?;
             } else if portion.start == 0 {
@@ -605,7 +609,7 @@ mod tests {
             let digest = block_digest(b"bytes", 0, SIZE);
             block.bytes[..SIZE as usize].copy_from_slice(b"bytes");
             let (file, data) = (Arc::clone(file), 0..SIZE as usize);
-            block.frames.push(Arrived { file, offset: 0, length: SIZE as u32, data, digest });
+            block.frames.push(Arrived { file, offset: 0, length: SIZE as u32, data, digest, placed: false });
             self.path.deliver(self, block);
         }
     }

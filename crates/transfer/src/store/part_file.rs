@@ -1,6 +1,7 @@
 //! An unfinished file in a work directory.
 
-use std::os::fd::OwnedFd;
+use std::ops::Range;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -55,6 +56,12 @@ impl SinkFile for PartFile {
             read if read < buffer.len() => Err(failed(Errno::IO)),
             _ => Ok(()),
         }
+    }
+
+    fn clone_range(&self, file: BorrowedFd<'_>, range: Range<u64>) -> bool {
+        // Other file systems, others' blocks, ranges that do not fit, no room: it is copied, and says why it cannot be.
+        let cloned = fs::clone_range(&self.fd, file, range.clone());
+        cloned.inspect_err(|error| tracing::trace!("{}: {range:?} is copied: {error}", self.place)).is_ok()
     }
 
     fn zero_at(&self, offset: u64, length: u64) -> Result<()> {

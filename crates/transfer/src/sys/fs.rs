@@ -10,13 +10,15 @@ pub use rustix::fs::{
 pub use std::fs::File;
 
 use std::io::Write as _;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::fs::{AtFlags, RenameFlags, renameat_with, statat, unlinkat};
 use rustix::io::{Errno, pread};
+use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 use rustix::path::Arg;
 
 #[cfg(test)]
@@ -77,6 +79,31 @@ pub fn fallocate(file: impl AsFd, mode: FallocateFlags, offset: u64, length: u64
     #[cfg(test)]
     faulty::before_change(file.as_fd());
     rustix::fs::fallocate(file, mode, offset, length)
+}
+
+/// What `FICLONERANGE` is told.
+#[repr(C)]
+struct CloneRange {
+    file: i64,
+    offset: u64,
+    length: u64,
+    to: u64,
+}
+
+/// Has `range` of `to` share its blocks with the same range of `file`, where the file system can.
+#[allow(unsafe_code)]
+pub fn clone_range(to: impl AsFd, file: BorrowedFd<'_>, range: Range<u64>) -> Result<(), Errno> {
+    #[cfg(test)]
+    faulty::before_change(to.as_fd());
+    const CLONE_RANGE: Opcode = opcode::write::<CloneRange>(0x94, 13);
+    let length = range.end.saturating_sub(range.start);
+    // None would mean all there is.
+    if length == 0 {
+        return Ok(());
+    }
+    let clone = CloneRange { file: file.as_raw_fd().into(), offset: range.start, length, to: range.start };
+    // SAFETY: the kernel reads one structure of this form, and keeps nothing of it.
+    unsafe { ioctl(to, Setter::<CLONE_RANGE, CloneRange>::new(clone)) }
 }
 
 /// Makes content and everything about `file` durable.

@@ -13,9 +13,12 @@ use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Side, StreamKeeper};
 use crate::fence::{Fence, Permit};
+use crate::hash::Digest;
 use crate::journal::{Journal, Leftovers};
 use crate::ledger::Ledger;
 use crate::mirror::Mirror;
+use crate::pipeline::data_streams::Supply;
+use crate::pipeline::joint::Joint;
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::plan::PlanListener;
@@ -212,24 +215,42 @@ pub fn push(
     link.name_sources(source.sources());
     link.name_contents_mode(source.contents_mode());
     link.request(request)?;
-    let dialer = link.dialer(address, &setup.terms);
+    let (supply, accepted) = streams_to(address, &link, setup);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     // It offers while the endpoint makes up its mind.
     let sender = Sender::start(
         source,
         setup.terms.clone(),
         link.outbox.clone(),
-        Some(dialer.clone()),
+        supply,
         Arc::clone(&ledger),
         &setup.share,
         Peer::of(link.version, Some(setup.stall)),
     );
-    dialer.accepted(link.accepted()?);
+    accepted(link.accepted()?);
     let Link { outbox, inbox, version, .. } = link;
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = Side::Send(sender);
     let transfer = LiveTransfer::start(side, (outbox, inbox, version), ledger, bounds, setup)?;
     Ok(Box::new(transfer))
+}
+
+/// Streams to the endpoint at `address`, and what is told the token they show once it has accepted.
+fn streams_to(address: &Address, link: &Link, setup: &Setup) -> (Supply, Box<dyn FnOnce(Digest)>) {
+    match setup.carriers.neighbour(address).cloned() {
+        Some(neighbour) => {
+            let joint = Joint::default();
+            let found = joint.clone();
+            let accepted =
+                move |token| neighbour.taker(&token).into_iter().for_each(|taker| found.found(taker));
+            (Supply::Join(joint), Box::new(accepted))
+        }
+        None => {
+            let dialer = link.dialer(address, &setup.terms);
+            let dials = dialer.clone();
+            (Supply::Dial(dialer), Box::new(move |token| dials.accepted(token)))
+        }
+    }
 }
 
 fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup: &Setup) -> Result<Transfer> {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::sys::net::{self, TcpStream};
+use crate::wire::joined::Neighbour;
 use crate::wire::ticket::Address;
 
 /// Where the host of `address` is to be found.
@@ -71,21 +72,35 @@ impl Way {
     }
 }
 
-/// Who brings connections to which endpoints; all others are dialled.
+/// Who brings connections to which endpoints; all others are dialled. And which of them are in this process.
 #[derive(Clone, Debug, Default)]
-pub struct Carriers(Vec<(String, Way)>);
+pub struct Carriers {
+    ways: Vec<(String, Way)>,
+    neighbours: Vec<(String, Arc<dyn Neighbour>)>,
+}
 
 impl Carriers {
     /// Has `carrier` bring all connections to the endpoint at `address`, which speaks these protocol versions, if that is
     /// known: then nothing waits for it to say so.
     pub fn carry(&mut self, address: &Address, carrier: Arc<dyn Carrier>, versions: Option<(u16, u16)>) {
-        self.0.push((address.place(), Way::Carried(carrier, versions)));
+        self.ways.push((address.place(), Way::Carried(carrier, versions)));
+    }
+
+    /// Has what is sent to the endpoint at `address`, which is this `neighbour`, handed over to it.
+    pub fn join(&mut self, address: &Address, neighbour: Arc<dyn Neighbour>) {
+        self.neighbours.push((address.place(), neighbour));
+    }
+
+    /// The endpoint at `address`, if it is in this process.
+    pub fn neighbour(&self, address: &Address) -> Option<&Arc<dyn Neighbour>> {
+        let place = address.place();
+        self.neighbours.iter().find(|(known, _)| *known == place).map(|(_, neighbour)| neighbour)
     }
 
     /// How the endpoint at `address` is reached.
     pub fn way(&self, address: &Address) -> Result<Way> {
         let place = address.place();
-        match self.0.iter().find(|(known, _)| *known == place) {
+        match self.ways.iter().find(|(known, _)| *known == place) {
             Some((_, way)) => Ok(way.clone()),
             None => Way::to(address),
         }

@@ -67,11 +67,15 @@ fn copy_while(
 /// One version of each change for push and pull, with old content in the way.
 fn changed(change: impl Fn(&Path)) {
     // On a clear stream the kernel sends from the file itself, behind the checks.
-    for (pull, plane) in
-        [(false, DataPlane::Tls), (true, DataPlane::Tls), (false, DataPlane::Clear), (true, DataPlane::Clear)]
-    {
+    for (pull, plane, joined) in [
+        (false, DataPlane::Tls, false),
+        (true, DataPlane::Tls, false),
+        (false, DataPlane::Clear, false),
+        (true, DataPlane::Clear, false),
+        (false, DataPlane::Clear, true),
+    ] {
         let mut f = Fixture::new();
-        f.terms.data_plane = plane;
+        (f.terms.data_plane, f.joined) = (plane, joined);
         f.terms.limits = slow_readers(60);
         let base = if pull { f.root.join("source") } else { f.dir("source") };
         let victim = base.join("tree/a-victim");

@@ -1,10 +1,19 @@
 //! Whole transfers between a local side and an endpoint in the same process.
 
-use crate::common::{Fixture, assert_same_tree, write};
+use crate::common::{Fixture, assert_same_tree, drive, eventually, is_error, write};
 use std::fs;
-use std::time::Duration;
+use std::io;
+use std::net::TcpStream;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+use tidegate_control::BitRate;
+use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::terms::{Compare, DataPlane, Verify};
+use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{To, begin};
+use tidegate_transfer::wire::way::Carrier;
 
 #[test]
 fn a_tree_is_pushed_and_pulled_and_skipped_the_second_time() {
@@ -99,4 +108,77 @@ fn the_last_block_never_waits_for_a_writer_that_does_not_come_back() {
     for run in 0..100 {
         assert_eq!(f.push(&[source.join("file")], &format!("in/{run}")).files_done, 1);
     }
+}
+
+/// Dials a port of this host, and counts.
+#[derive(Debug)]
+struct Counting(u16, Arc<AtomicU32>);
+
+impl Carrier for Counting {
+    fn connection(&self, _: Duration) -> io::Result<TcpStream> {
+        self.1.fetch_add(1, SeqCst);
+        TcpStream::connect(("127.0.0.1", self.0))
+    }
+}
+
+#[test]
+fn what_goes_to_an_endpoint_of_this_process_is_handed_over_and_only_the_session_is_dialled() {
+    for verify in [Verify::Blake3, Verify::Block] {
+        let mut f = Fixture::new();
+        (f.joined, f.terms.data_plane, f.terms.verify) = (true, DataPlane::Clear, verify);
+        let source = f.dir("source");
+        for (seed, size) in
+            (1..).zip([0, 1, 60_000, 70_000, 131_072, 131_073, 4_194_304, 4_194_305, 20_000_000])
+        {
+            write(&source.join(format!("{size}")), size, seed);
+        }
+        for seed in 0..500 {
+            write(&source.join(format!("small/{seed}")), seed * 37, seed);
+        }
+        let sparse = fs::File::create(source.join("sparse")).expect("made");
+        sparse.set_len(9_000_000).and_then(|()| sparse.write_all_at(b"data", 5_000_000)).expect("written");
+        let (from, to) = (f.local(&[source.join("")]), f.to_endpoint("in/"));
+        let dialled = Arc::new(AtomicU32::new(0));
+        let mut setup = f.setup();
+        setup.carriers.carry(&f.address, Arc::new(Counting(f.address.port, Arc::clone(&dialled))), None);
+        let (totals, failures) =
+            drive(begin(&from, &to, &setup).expect("begun"), f.setpoint).expect("copied");
+        assert_eq!((totals.files_done, failures.len(), totals.bytes_again), (510, 0, 0), "{failures:?}");
+        assert_eq!(dialled.load(SeqCst), 1, "{verify:?}");
+        assert_same_tree(&source, &f.root.join("in"));
+        let blocks = |path: &std::path::Path| path.metadata().expect("there").blocks();
+        assert!(blocks(&f.root.join("in/sparse")) <= blocks(&source.join("sparse")).max(256));
+        // It is remembered with the hash that `b3sum` prints: another time is no reason to move a file again.
+        let touched = fs::File::options().append(true).open(source.join("20000000")).expect("opened");
+        touched.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_007)).expect("set");
+        drop(touched);
+        let again = f.push(&[source.join("")], "in/");
+        let moved = if verify == Verify::Blake3 { 0 } else { 20_000_000 };
+        assert_eq!((again.bytes_moved, again.files_failed), (moved, 0), "{verify:?}");
+        assert_same_tree(&source, &f.root.join("in"));
+    }
+}
+
+#[test]
+fn who_waits_for_room_at_a_receiver_of_this_process_ends_when_told_to() {
+    let mut f = Fixture::new();
+    (f.joined, f.terms.data_plane) = (true, DataPlane::Clear);
+    // A block takes two minutes to be written.
+    f.terms.limits = Limits { write: Some(BitRate(8_000)), ..Limits::default() };
+    let source = f.source(&[("file", 60_000_000)]);
+    let (from, to) = (f.local(&[source.join("")]), f.to_endpoint("in/"));
+    let setup = f.setup();
+    let mut transfer = begin(&from, &to, &setup).expect("begun");
+    while transfer.ledger().totals().bytes_moved < 16_000_000 {
+        assert!(transfer.step(f.setpoint).expect("goes on").is_some(), "it cannot be done");
+    }
+    let began = Instant::now();
+    setup.interrupt.raise();
+    assert_eq!(is_error(transfer.step(f.setpoint)).kind, ErrorKind::Interrupted);
+    drop(transfer);
+    assert!(began.elapsed() < Duration::from_secs(60), "it waited for a block to be written");
+    // Nobody holds what an earlier run left: the next one goes on with it.
+    f.terms.limits = Limits::default();
+    eventually("the endpoint has let go", || f.try_push(&[source.join("")], "in/").is_ok());
+    assert_same_tree(&source, &f.root.join("in"));
 }

@@ -9,6 +9,7 @@ use crate::common::{Fixture, assert_same_tree, content, is_error, leftovers, wri
 use testkit::mounted::Mounted;
 use testkit::skip;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::terms::{Compare, DataPlane, Purpose};
 use tidegate_transfer::transfer::route::{From, To};
 
 /// A file system of its own, where one can be mounted.
@@ -28,8 +29,9 @@ fn fails_with<T>(kind: ErrorKind, result: Result<T>) -> Error {
 
 #[test]
 fn a_full_disk_ends_the_run_and_room_lets_it_continue() {
-    for pull in [false, true] {
-        let f = Fixture::new();
+    for (pull, joined) in [(false, false), (true, false), (false, true)] {
+        let mut f = Fixture::new();
+        f.joined = joined;
         let place = if pull { f.dir("small") } else { f.root.join("small") };
         let Some(_mounted) =
             mounted("a_full_disk_ends_the_run_and_room_lets_it_continue", &place, "size=12m")
@@ -121,4 +123,39 @@ fn what_is_not_there_is_not_found() {
     let nowhere = From::Local(vec![b"/no/such/path".to_vec()]);
     fails_with(ErrorKind::NotFound, f.run(&nowhere, &f.to_endpoint("in/")));
     assert!(!f.root.join("in").exists());
+}
+
+#[test]
+fn where_a_file_system_shares_blocks_a_copy_takes_no_room_and_is_hashed_where_it_went() {
+    let test = "where_a_file_system_shares_blocks_a_copy_takes_no_room_and_is_hashed_where_it_went";
+    let mut f = Fixture::new();
+    (f.joined, f.terms.data_plane) = (true, DataPlane::Clear);
+    let (place, image) = (f.root.join("volume"), f.temporary.path().join("image"));
+    let mkfs = ["mkfs.btrfs", "-q", "-m", "single"];
+    let Some(_mounted) = Mounted::made(&place, &image, 160 << 20, &mkfs) else {
+        return skip(test, "mounting a btrfs needs root and mkfs.btrfs");
+    };
+    let source = place.join("source");
+    // Twice this does not fit.
+    write(&source.join("large"), 90_000_001, 1);
+    write(&source.join("middle"), 200_000, 2);
+    write(&source.join("small"), 5000, 3);
+    let copied = f.push(&[source.join("")], "volume/copy/");
+    assert_eq!((copied.files_done, copied.files_failed, copied.bytes_moved), (3, 0, 90_205_001));
+    assert_same_tree(&source, &place.join("copy"));
+    // What was remembered is the hash of what is there.
+    f.terms.compare = Compare::Checksum;
+    f.terms.purpose = Purpose::Compare;
+    let compared = f.push(&[source.join("")], "volume/copy/");
+    assert_eq!((compared.files_skipped, compared.files_failed), (3, 0));
+    (f.terms.compare, f.terms.purpose) = (Compare::Recorded, Purpose::Copy);
+    // What is written to the one does not reach the other.
+    fs::write(source.join("middle"), content(200_000, 4)).expect("written");
+    assert_eq!(fs::read(place.join("copy/middle")).expect("there"), content(200_000, 2));
+    // From another file system it is copied, and ends where nothing fits.
+    let elsewhere = f.source(&[("middle", 300_000)]);
+    f.push(&[elsewhere.join("")], "volume/other/");
+    assert_same_tree(&elsewhere, &place.join("other"));
+    write(&elsewhere.join("large"), 90_000_001, 1);
+    fails_with(ErrorKind::NoSpace, f.try_push(&[elsewhere.join("")], "volume/other/"));
 }

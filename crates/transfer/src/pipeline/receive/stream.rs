@@ -22,8 +22,7 @@ pub(super) struct StreamHandler<'s> {
 
 impl FrameHandler<Incoming> for StreamHandler<'_> {
     fn file(&self, id: FileId) -> Option<(Arc<Incoming>, u64)> {
-        let files = self.shared.files.read().expect("not poisoned");
-        files.get(&id).map(|file| (Arc::clone(file), file.size))
+        self.shared.file(id)
     }
 
     fn waits(&self, waiting: bool) {

@@ -121,6 +121,7 @@ mod tests {
     use std::os::unix::ffi::OsStrExt;
 
     use super::*;
+    use crate::pipeline::data_streams::{Arrivals, Supply};
     use crate::pipeline::send::{Peer, Sender};
     use crate::quota::Share;
     use crate::store::file_source::FileSource;
@@ -140,8 +141,8 @@ mod tests {
             let (_to_us, from_us) = session::start(theirs, "us").expect("started");
             let source = FileSource::local(&[[tree, b"/"].concat()], Links::Skip).expect("opened");
             let (terms, peer) = (Terms::default(), Peer::of(version, None));
-            let ledger = Arc::default();
-            let _sender = Sender::start(Box::new(source), terms, outbox, None, ledger, &Share::own(), peer);
+            let (ledger, supply) = (Arc::default(), Supply::Await(Arrivals::default()));
+            let _sender = Sender::start(Box::new(source), terms, outbox, supply, ledger, &Share::own(), peer);
             let (mut offered, mut problems) = (0, 0);
             loop {
                 match from_us.receive().expect("a message") {

@@ -9,6 +9,7 @@ use super::{SendFile, SenderState, Sent};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{BLOCK, FileId};
+use crate::pipeline::joint::Joint;
 use crate::pipeline::pool::Gate;
 use crate::pipeline::proof::Proof;
 use crate::pipeline::staging::{BUFFER, Block, FileTail};
@@ -17,6 +18,7 @@ use crate::store::{BlockContent, RangeReader};
 use crate::terms::{DataPlane, Verify};
 use crate::throttle::{Throttle, in_portions};
 use crate::wire::frame::{Frame, FrameKind, HEADER};
+use crate::wire::joined::ReadBack;
 use crate::wire::message::Message;
 
 /// Blocks that are sent from the file itself; below this the copy costs less than the call.
@@ -56,6 +58,15 @@ impl Outlet for Queued<'_> {
 
     fn goes_on(&self) -> bool {
         self.gate.is_open(self.index) && !self.shared.direct.load(Relaxed)
+    }
+}
+
+/// Reads what a range has become at the receiver, which no change of the file reaches any more.
+struct CloneReader(ReadBack);
+
+impl RangeReader for CloneReader {
+    fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<BlockContent> {
+        (self.0)(offset, buffer).map(|()| BlockContent::Data)
     }
 }
 
@@ -112,6 +123,11 @@ impl SenderState {
             return Ok(());
         }
         let mut reader = self.source.open(&file.listed, claim.left())?;
+        let cloned = self.cloned(file, &*reader, claim.left())?;
+        let is_cloned = cloned.is_some();
+        if let Some(cloned) = cloned {
+            reader = Box::new(cloned);
+        }
         while outlet.goes_on() && !file.ended.load(Relaxed) {
             let Some(mut block) = outlet.block() else { return Ok(()) };
             let Some(range) = claim.next() else {
@@ -119,6 +135,7 @@ impl SenderState {
                 return Ok(());
             };
             let read = self.read_frame(file, &mut *reader, range, &mut block, own);
+            block.placed = is_cloned;
             self.tell(&mut own.hashes);
             match read {
                 Ok(()) => outlet.deliver(block),
@@ -129,6 +146,19 @@ impl SenderState {
             }
         }
         Ok(())
+    }
+
+    /// What reads `range` where it shares its blocks with the receiver's file, if it does now: the listed version of it.
+    fn cloned(
+        &self,
+        file: &SendFile,
+        reader: &dyn RangeReader,
+        range: Range<u64>,
+    ) -> Result<Option<CloneReader>> {
+        let clone = |joint: &Joint| joint.clone_range(file.id, reader.cloneable()?, range);
+        let Some(read_back) = self.data_streams.joint().and_then(clone) else { return Ok(None) };
+        reader.check()?;
+        Ok(Some(CloneReader(read_back)))
     }
 
     /// Packs whole small files into as few blocks as possible.
@@ -172,8 +202,8 @@ impl SenderState {
         // On a clear stream the kernel can send a large block from the file itself. It is read all the
         // same, into a buffer that stays in the cache, for its checksum; if the file changes in between,
         // the receiver notices.
-        let in_place =
-            self.terms.data_plane == DataPlane::Clear && length >= IN_PLACE && block.frames.is_empty();
+        let is_clear = self.terms.data_plane == DataPlane::Clear && self.data_streams.joint().is_none();
+        let in_place = is_clear && length >= IN_PLACE && block.frames.is_empty();
         let file_tail = if in_place { reader.sendable().cloned() } else { None };
         let start = block.length + HEADER;
         let buffer = match &file_tail {
@@ -198,6 +228,9 @@ impl SenderState {
                 block.tail = Some(FileTail { file, offset: range.start, length });
             }
             _ => block.length += frame.payload(),
+        }
+        if self.data_streams.joint().is_some() {
+            block.digests.push(proof.digest);
         }
         block.frames.push(Sent { file: Arc::clone(file), offset: range.start, length: length as u32 });
         Ok(())

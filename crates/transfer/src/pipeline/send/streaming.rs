@@ -205,7 +205,8 @@ impl SenderState {
         let bytes: u64 = block.frames.iter().map(|sent| u64::from(sent.length)).sum();
         let mut uncounted = bytes;
         let sent = self.data_streams.take_up(data_stream, block).and_then(|()| {
-            in_portions(throttle, self.link.as_ref(), block.wire_length(), &self.stopped, |portion| {
+            let length = block.wire_length();
+            in_portions(throttle, self.link.as_ref(), length, &self.stopped, |portion| {
                 // What follows the headers, as far as it is known; what is zeros takes nothing.
                 let counts = uncounted.min(portion.len() as u64);
                 data_stream.write(block, portion)?;
@@ -217,6 +218,7 @@ impl SenderState {
         match sent {
             Ok(()) => {
                 self.sent_bytes.fetch_add(uncounted, Relaxed);
+                self.data_streams.written(data_stream, bytes).iter().for_each(Sent::arrived);
                 self.ledger.bytes_moved.fetch_add(bytes, Relaxed);
                 true
             }

@@ -1,7 +1,7 @@
 //! Reading one version of a file, and telling when it is no longer that version.
 
 use std::ops::Range;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -36,11 +36,11 @@ impl FileReader {
         let sparse = (stat.st_blocks as u64) * 512 < size;
         let (fd, hole) = (Arc::new(fd), 0..0);
         let reader = Self { fd, path, fingerprint, unlinked, sparse, hole, data_end: start };
-        reader.check()?;
+        reader.is_listed()?;
         Ok(reader)
     }
 
-    fn check(&self) -> Result<()> {
+    fn is_listed(&self) -> Result<()> {
         let is_version = self.unlinked.is_version(|| fstat(&self.fd), &self.fingerprint);
         match is_version.map_err(|error| Error::io("read", &self.path, error))? {
             true => Ok(()),
@@ -74,6 +74,15 @@ impl FileReader {
 }
 
 impl RangeReader for FileReader {
+    fn check(&self) -> Result<()> {
+        self.is_listed()
+    }
+
+    fn cloneable(&self) -> Option<BorrowedFd<'_>> {
+        // Of one with holes only the rest is read.
+        (!self.sparse).then(|| self.fd.as_fd())
+    }
+
     fn sendable(&self) -> Option<&Arc<OwnedFd>> {
         Some(&self.fd)
     }
@@ -89,7 +98,7 @@ impl RangeReader for FileReader {
             BlockContent::Data
         };
         // After the read: what was read belongs to the version that was listed.
-        self.check()?;
+        self.is_listed()?;
         Ok(piece)
     }
 }

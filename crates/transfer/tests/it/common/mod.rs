@@ -22,6 +22,7 @@ use tidegate_transfer::transfer::{Interrupt, Pace};
 use tidegate_transfer::wire::handshake;
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims};
+use tidegate_transfer::wire::way::Carriers;
 
 pub struct Fixture {
     pub temporary: tempfile::TempDir,
@@ -31,6 +32,8 @@ pub struct Fixture {
     pub terms: Terms,
     pub stall: Duration,
     pub setpoint: Concurrency,
+    /// Whether what is pushed is handed over to the endpoint, as it is in this process.
+    pub joined: bool,
 }
 
 pub fn terms() -> Terms {
@@ -57,7 +60,16 @@ impl Fixture {
         let serving = Arc::clone(&endpoint);
         std::thread::spawn(move || serving.serve());
         fs::create_dir(temporary.path().join("state")).expect("made");
-        Self { temporary, root, endpoint, address, terms: terms(), stall: STALL, setpoint: PerStage::all(2) }
+        Self {
+            temporary,
+            root,
+            endpoint,
+            address,
+            terms: terms(),
+            stall: STALL,
+            setpoint: PerStage::all(2),
+            joined: false,
+        }
     }
 
     pub fn dir(&self, name: &str) -> PathBuf {
@@ -77,6 +89,10 @@ impl Fixture {
 
     pub fn setup(&self) -> Setup {
         let state = Root::open(self.temporary.path().join("state").as_os_str().as_bytes()).expect("opened");
+        let mut carriers = Carriers::default();
+        if self.joined {
+            carriers.join(&self.address, self.endpoint.clone());
+        }
         Setup {
             terms: self.terms.clone(),
             selection: Default::default(),
@@ -93,7 +109,7 @@ impl Fixture {
             pki: None,
             catalogues: Catalogues::new(&state).expect("opened"),
             share: Share::own(),
-            carriers: Default::default(),
+            carriers,
         }
     }
 
