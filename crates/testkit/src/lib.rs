@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-pub use machine::{has, is_root, may_use_installed, program, skip};
+pub use machine::{has, is_long, is_root, may_use_installed, program, skip};
 pub use ports::free_port;
 
 /// Longest wait for a server program to take connections.

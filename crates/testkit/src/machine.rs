@@ -23,6 +23,11 @@ pub fn may_use_installed() -> bool {
     std::env::var_os(INSTALLED).is_none_or(|word| word != "no")
 }
 
+/// Whether there is time for many seeds: the long mode.
+pub fn is_long() -> bool {
+    std::env::var_os("TIDEGATE_LONG").is_some()
+}
+
 /// Where a program is that a test wants; many are outside of an ordinary user's `PATH`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -16,6 +16,18 @@ const STORAGE: [&str; 4] = ["--limit-read", "40Mbit/s", "--limit-write", "100Mbi
 /// Staging that fills and empties well within an epoch, and epochs short enough for a test.
 const SHORT: [&str; 6] = ["--staging", "8MiB", "--epoch", "400ms", "--duration", "8s"];
 
+/// What exploring says. On a busy machine a run may end with too few epochs to say anything; as the error says, a longer
+/// one helps.
+fn explored(world: &World, arguments: &[&str]) -> (i32, Value) {
+    let (code, seen) = world.json(&[arguments, &SHORT].concat());
+    match seen["error"].as_str() {
+        Some(error) if error.ends_with("explore longer") => {
+            world.json(&[arguments, &SHORT[..5], &["40s"]].concat())
+        }
+        _ => (code, seen),
+    }
+}
+
 /// Asserts that `value` is what a limit of `most` lets through, give or take how coarsely it is measured.
 fn within(value: &Value, most: f64, seen: &Value) {
     let value = value.as_f64().unwrap_or_else(|| panic!("no number: {seen}"));
@@ -29,7 +41,7 @@ fn a_path_is_explored_from_memory_to_memory() {
     for direction in [&[][..], &["--pull"]] {
         let files = ["-o", "log", "--scenario", "my-path.toml"];
         let (code, seen) =
-            world.json(&[&["explore", &a.address], direction, &NETWORK[..], &SHORT, &files].concat());
+            explored(&world, &[&["explore", &a.address], direction, &NETWORK[..], &files].concat());
         assert_eq!((code, &seen["status"], &seen["log"]), (0, &"complete".into(), &"log".into()), "{seen}");
         within(&seen["stages"]["network"]["worker_rate_bps"], 80e6, &seen);
         within(&seen["bandwidth_bps"], 500e6, &seen);
@@ -69,7 +81,7 @@ fn a_path_is_explored_with_files() {
         world.write(format!("src/{i}"), vec![7; 64 << 20]);
     }
     let command = ["explore", "--files", "src/", "dst/", "-o", "log"];
-    let (code, seen) = world.json(&[&command[..], &NETWORK, &STORAGE, &SHORT].concat());
+    let (code, seen) = explored(&world, &[&command[..], &NETWORK, &STORAGE].concat());
     assert_eq!((code, &seen["status"]), (0, &"complete".into()), "{seen}");
     let stages = &seen["stages"];
     within(&stages["read"]["worker_rate_bps"], 40e6, &seen);

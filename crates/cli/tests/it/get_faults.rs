@@ -95,7 +95,7 @@ fn killed_again_and_again_it_goes_on() {
     let seed = seed();
     let Some(lab) = Lab::new("killed_again_and_again_it_goes_on", seed) else { return };
     let mut random = tidegate_control::rng::Rng::new(seed);
-    let kills = if std::env::var_os("TIDEGATE_LONG").is_some() { 30 } else { 3 };
+    let kills = if testkit::is_long() { 30 } else { 3 };
     for kill in 0..kills {
         let mut child = lab.start("list");
         std::thread::sleep(Duration::from_millis(50 + random.next_u64() % 2500));

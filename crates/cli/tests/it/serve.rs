@@ -339,7 +339,7 @@ fn five_thousand_connections_are_held_without_an_error() {
 fn a_service_that_was_killed_goes_on_with_its_jobs() {
     let world = World::new();
     let endpoint = world.endpoint("there", &[]);
-    let count: u64 = if std::env::var_os("TIDEGATE_LONG").is_some() { 40 } else { 12 };
+    let count: u64 = if testkit::is_long() { 40 } else { 12 };
     let mut jobs = String::new();
     for i in 0..count {
         world.fill(format!("data/{i}"), 40_000, i + 1);

@@ -78,7 +78,7 @@ fn grow(top: &Path, count: usize) {
 
 /// As many files as trees of the tests have; the largest only where there is time for it.
 fn counts() -> &'static [usize] {
-    match std::env::var_os("TIDEGATE_LONG").is_some() {
+    match testkit::is_long() {
         true => &[1, 300, 20_000, 300_000],
         false => &[1, 300, 20_000],
     }

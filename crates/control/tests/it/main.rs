@@ -1,6 +1,7 @@
 //! Controllers, simulators and what they promise.
 
 mod calibration;
+mod common;
 mod conformance;
 mod events;
 mod extras;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::common::seeds;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
 use tidegate_control::random_path::{EPOCHS, unseen};
 use tidegate_control::simulator::Delivered;
@@ -230,7 +231,7 @@ fn answers(
 
 #[test]
 fn whatever_is_seen_it_stays_within_the_bounds_and_answers_the_same_again() {
-    for (seed, share) in (0..8).flat_map(|seed| Share::ALL.map(|share| (seed, share))) {
+    for (seed, share) in (0..seeds(3, 8)).flat_map(|seed| Share::ALL.map(|share| (seed, share))) {
         let first = answers(share, seed, None);
         for (epoch, (bounds, answer)) in first.iter().enumerate() {
             assert_eq!(bounds.clamp(answer.setpoint), answer.setpoint, "{share}, seed {seed}, epoch {epoch}");
@@ -241,7 +242,7 @@ fn whatever_is_seen_it_stays_within_the_bounds_and_answers_the_same_again() {
 
 #[test]
 fn what_a_fixed_stage_shows_changes_nothing_where_nobody_tells_whether_it_waited() {
-    for (seed, stage) in (0..5).flat_map(|seed| Stage::ALL.map(|stage| (seed, stage))) {
+    for (seed, stage) in (0..seeds(2, 5)).flat_map(|seed| Stage::ALL.map(|stage| (seed, stage))) {
         let plain = answers(Share::Full, seed, Some((stage, |seen, stage| seen.waited[stage] = None)));
         let odd = answers(
             Share::Full,
@@ -259,7 +260,7 @@ fn what_a_fixed_stage_shows_changes_nothing_where_nobody_tells_whether_it_waited
 #[test]
 fn it_reaches_most_of_the_best_on_paths_nobody_chose() {
     // The many are of seeds that no rule was tuned on, and take minutes.
-    let paths = if std::env::var_os("TIDEGATE_LONG").is_some() { 65_000..70_000 } else { 10_000..10_060_u64 };
+    let paths = 65_000..65_000 + seeds(20, 5000);
     let count = paths.clone().count();
     let mut worst = (f64::INFINITY, 0);
     let mut missed = Vec::new();

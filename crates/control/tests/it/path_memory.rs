@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::common::seeds;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
 use tidegate_control::path_memory::{BEGINS, Look, PathMemory, StageMemory};
 use tidegate_control::random_path::{EPOCHS, unseen};
@@ -93,8 +94,7 @@ const CHANCE: f64 = 0.05;
 
 #[test]
 fn a_right_memory_saves_the_way_up_and_a_wrong_one_costs_two_epochs_at_most() {
-    let long = std::env::var_os("TIDEGATE_LONG").is_some();
-    let paths: usize = if long { 200 } else { 8 };
+    let paths = seeds(4, 200) as usize;
     for share in ["full", "fair"] {
         let name = format!("auto:share={share}");
         let mut without: Vec<usize> = Vec::new();

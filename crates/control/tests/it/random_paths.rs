@@ -3,12 +3,10 @@
 
 use std::time::Duration;
 
+use crate::common::seeds;
 use tidegate_control::optimizer::{OptimizerOptions, build};
 use tidegate_control::scenario::{StageKnee, StagePath};
 use tidegate_control::{BitRate, ByteCount, Path, Rng, Scenario, SimulatorOptions, simulate};
-
-/// In the long mode four times as many.
-const PATHS: u64 = 100;
 
 /// A path drawn from `seed`: a link of 0.2 to 40 Gbit/s, 1 to 25 workers a stage to fill it, some
 /// stages capped, staging for 0.1 to 2 s.
@@ -37,7 +35,7 @@ fn path(seed: u64, noise: f64, knee: bool) -> Scenario {
 
 /// Shares of the best goodput over the second half of a minute, worst first, and mean workers by the oracle's.
 fn play(noise: f64, knee: bool) -> (Vec<f64>, f64) {
-    let paths = if std::env::var_os("TIDEGATE_LONG").is_some() { 4 * PATHS } else { PATHS };
+    let paths = seeds(40, 400);
     let mut shares = Vec::new();
     let mut surplus = 0.0;
     for seed in 0..paths {

@@ -335,7 +335,7 @@ fn an_interrupt_ends_a_step_and_keeps_what_is_safe() {
 #[test]
 fn a_list_is_read_no_further_than_work_is_needed() {
     let (world, place) = (World::new(1), Place::new());
-    let count = if std::env::var_os("TIDEGATE_LONG").is_some() { 1_000_000 } else { 5_000 };
+    let count = if testkit::is_long() { 1_000_000 } else { 5_000 };
     let token = Arc::new(std::collections::BTreeMap::new());
     let most = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     for seed in 0..10 {

@@ -397,7 +397,7 @@ async fn play(tables: &Tables, fleet: Fleet, seed: u64) -> (Fleet, usize) {
 
 #[tokio::test]
 async fn whatever_becomes_of_movers_every_shard_is_done_once() {
-    let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { 20_000 } else { 250 };
+    let seeds = if testkit::is_long() { 20_000 } else { 80 };
     let tables = Tables::file();
     let mut fleet = tables.open(&Arc::default(), 0).await;
     let mut shared = 0;
@@ -419,7 +419,7 @@ async fn the_same_in_a_database_that_services_share() {
     };
     let tables = Tables { url: server.fresh(), _directory: None };
     let mut fleet = tables.open(&Arc::default(), 0).await;
-    for seed in 0..20 {
+    for seed in 0..10 {
         fleet = play(&tables, fleet, seed).await.0;
     }
 }

@@ -75,7 +75,7 @@ async fn work(directory: &Path) {
 
 #[test]
 fn nothing_acknowledged_is_lost_and_nothing_is_completed_twice() {
-    let rounds = if std::env::var_os("TIDEGATE_LONG").is_some() { 100 } else { 8 };
+    let rounds = if testkit::is_long() { 100 } else { 8 };
     let seed = std::env::var("TIDEGATE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7_u64);
     eprintln!("seed {seed}");
     let directory = tempfile::tempdir().expect("a directory");

@@ -502,6 +502,6 @@ pub fn seeds(few: u64) -> Range<u64> {
     if let Some(seed) = std::env::var("TIDEGATE_SEED").ok().and_then(|seed| seed.parse().ok()) {
         return seed..seed + 1;
     }
-    let many = std::env::var_os("TIDEGATE_LONG").is_some();
+    let many = testkit::is_long();
     0..if many { 20 * few } else { few }
 }
