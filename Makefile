@@ -1,6 +1,6 @@
 # Tidegate: the everyday commands. `make` alone lists them.
 .DEFAULT_GOAL := help
-.PHONY: help build test lint doc lab lab-report lab-smoke lab-fleet bench long wheel wheels dist release-check plugins-test clean
+.PHONY: help build test test-all lint doc lab lab-report lab-smoke lab-fleet bench long wheel wheels dist release-check plugins-test clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -8,8 +8,11 @@ help: ## list these targets
 build: ## compile the release binary
 	cargo build --release
 
-test: ## run every check and test, and say what passed
+test: ## run the tests that need nothing but Rust, Python and gcc, and say what passed
 	@scripts/test
+
+test-all: ## those first, then lint, documentation, and what needs root or programs of the system
+	@scripts/test --all
 
 lint: ## check formatting and run clippy, warnings denied
 	cargo fmt --all --check

@@ -9,8 +9,10 @@ const INSTALLED: &str = "TIDEGATE_TEST_INSTALLED";
 /// Programs that pip brings, or that every machine has that can build Tidegate.
 const BROUGHT: [&str; 3] = ["moto_server", "python3", "wsgidav"];
 
-/// Says that a test could not run; `scripts/test` reads it.
+/// Says that a test could not run; `scripts/test` reads it, and names the test as its thread is named.
 pub fn skip(test: &str, reason: &str) {
+    let thread = std::thread::current();
+    let test = thread.name().filter(|name| *name != "main").unwrap_or(test);
     eprintln!("skipped {test}: {reason}");
     if let Some(log) = std::env::var_os("TIDEGATE_SKIP_LOG") {
         let mut log = std::fs::OpenOptions::new().append(true).create(true).open(log).expect("opened");

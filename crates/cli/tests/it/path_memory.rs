@@ -3,9 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::Stdio;
-use std::time::Duration;
 
-use crate::common::{Ran, Server, World, signal, wait};
+use crate::common::{Ran, Server, World, eventually, signal, wait};
 use serde_json::Value;
 
 /// A world with something to copy, and an endpoint.
@@ -142,7 +141,7 @@ fn what_ends_badly_or_soon_leaves_what_was_remembered() {
     assert!(epochs.len() < 5, "there is nothing to do: {epochs:?}");
     assert_eq!(fs::read(&files(&world)[0]).expect("read"), before);
 
-    world.fill("data/big", 24 << 20, 2);
+    world.fill("data/big", 64 << 20, 2);
     let to = destination(&server, 1);
     let limits = ["--epoch", "100ms", "--limit-link", "120Mbit/s"];
     let child = world
@@ -152,9 +151,7 @@ fn what_ends_badly_or_soon_leaves_what_was_remembered() {
         .spawn()
         .expect("started");
     let written = || fs::read_to_string(world.path("cut.jsonl")).map_or(0, |text| text.lines().count());
-    while written() < 8 {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually(|| written() >= 8);
     signal(child.id(), rustix::process::Signal::INT);
     assert_ne!(wait(child).code, 0, "it was interrupted");
     assert_eq!(fs::read(&files(&world)[0]).expect("read"), before);
