@@ -15,7 +15,7 @@ install_missing() {
     local command package log
     local -a missing=()
     while read -r command package; do
-        is_here "$command" || missing+=("$package")
+        [ -z "$command" ] || is_here "$command" || missing+=("$package")
     done <<<"$1"
     [ "${#missing[@]}" -gt 0 ] || return 0
     if [ -n "${TIDEGATE_NO_INSTALL:-}" ]; then

@@ -33,11 +33,14 @@ pub fn number(code: ExitCode) -> u8 {
     (0..=u8::MAX).find(|&number| ExitCode::from(number) == code).unwrap_or(SOME_FAILED)
 }
 
-/// `error` with what it came from, in one line. An [`Error`] says that itself already.
+/// `error` with what it came from, in one line, without numbers of the system. An [`Error`] says what it came from itself.
 pub fn in_one_line(error: &anyhow::Error) -> String {
     let mut ours = false;
     let chain = error.chain().take_while(|link| !std::mem::replace(&mut ours, link.is::<Error>()));
-    chain.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    let line = chain.map(ToString::to_string).collect::<Vec<_>>().join(": ");
+    let mut parts = line.split(" (os error ");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |line, part| line + part.split_once(')').map_or(part, |(_, rest)| rest))
 }
 
 /// An error about how the command was used.
@@ -55,6 +58,6 @@ mod tests {
         let line = in_one_line(&anyhow::Error::from(error).context("here"));
         assert_eq!(line, "here: cannot read file: No such file or directory");
         let line = in_one_line(&anyhow::Error::from(std::io::Error::from_raw_os_error(2)).context("here"));
-        assert_eq!(line, "here: No such file or directory (os error 2)");
+        assert_eq!(line, "here: No such file or directory");
     }
 }

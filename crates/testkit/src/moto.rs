@@ -123,7 +123,7 @@ fn path_of(key: &str) -> String {
     for byte in key.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => {
-                path.push(char::from(byte))
+                path.push(char::from(byte));
             }
             _ => write!(path, "%{byte:02X}").expect("written"),
         }

@@ -46,3 +46,4 @@ mod stork;
 mod tools;
 mod train;
 mod trees;
+mod words;
