@@ -2,6 +2,7 @@
 //! and places of a test's own. Nothing here knows Tidegate.
 #![allow(missing_docs, reason = "names say it, and only tests read them")]
 
+pub mod bytes;
 pub mod machine;
 pub mod ports;
 
@@ -22,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+pub use bytes::noise;
 pub use machine::{has, is_long, is_root, may_use_installed, program, skip};
 pub use ports::free_port;
 
@@ -113,16 +115,4 @@ impl Certificates {
             key: write("key.pem", &key.serialize_pem()),
         }
     }
-}
-
-/// Bytes that differ from place to place, the same for the same seed.
-pub fn noise(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    (0..length.div_ceil(8)).flat_map(|_| next().to_le_bytes()).take(length).collect()
 }

@@ -9,8 +9,8 @@ use crate::common::World;
 use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat};
 use serde_json::Value;
 
-/// As deep, by names of so many bytes: four times what a path may have that the kernel is told at once.
-const LEVELS: usize = 400;
+/// As deep, by names of so many bytes: twice what a path may have that the kernel is told at once.
+const LEVELS: usize = 200;
 const NAME: usize = 40;
 
 /// The directory that lies `levels` below `top`, made if it is to be.

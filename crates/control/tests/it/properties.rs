@@ -1,5 +1,6 @@
 //! What every rule owes: it stays within the bounds and survives whatever it is shown.
 
+use crate::common::seeds;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -148,7 +149,7 @@ fn ignores_fixed_stages(name: &str, epochs: &[Pair]) -> Result<(), TestCaseError
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(seeds(60, 200) as u32))]
 
     #[test]
     fn every_rule_stays_within_the_bounds(

@@ -35,7 +35,7 @@ fn path(seed: u64, noise: f64, knee: bool) -> Scenario {
 
 /// Shares of the best goodput over the second half of a minute, worst first, and mean workers by the oracle's.
 fn play(noise: f64, knee: bool) -> (Vec<f64>, f64) {
-    let paths = seeds(40, 400);
+    let paths = seeds(20, 400);
     let mut shares = Vec::new();
     let mut surplus = 0.0;
     for seed in 0..paths {

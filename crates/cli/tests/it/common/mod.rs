@@ -78,15 +78,7 @@ impl World {
 
     /// Writes a file of `size` bytes that do not compress.
     pub fn fill(&self, name: impl AsRef<Path>, size: usize, seed: u64) {
-        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut next = || {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            state as u8
-        };
-        let content: Vec<u8> = (0..size).map(|_| next()).collect();
-        self.write(name, content);
+        self.write(name, testkit::noise(seed, size));
     }
 
     /// What a file holds.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use testkit::bytes::fill;
 use tidegate_control::{ByteCount, Concurrency, Environment, Rng};
 use tidegate_fetch::checksum::{Algorithm, Checksums, Hashers};
 use tidegate_fetch::get::memory::Memory;
@@ -331,26 +332,6 @@ impl Read for Body {
             std::thread::sleep(due.saturating_sub(self.begun.elapsed()));
         }
         Ok(length)
-    }
-}
-
-/// The bytes that `seed` makes from `offset` on; zeros for zero.
-pub fn fill(seed: u64, offset: u64, buffer: &mut [u8]) {
-    if seed == 0 {
-        return buffer.fill(0);
-    }
-    let word = |at: u64| {
-        let mixed = ((at / 8) ^ seed.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9).to_le_bytes()
-    };
-    let (head, rest) = buffer.split_at_mut(((8 - offset % 8) % 8).min(buffer.len() as u64) as usize);
-    for (at, byte) in (offset..).zip(head.iter_mut()) {
-        *byte = word(at)[(at % 8) as usize];
-    }
-    let mut at = offset + head.len() as u64;
-    for piece in rest.chunks_mut(8) {
-        piece.copy_from_slice(&word(at)[..piece.len()]);
-        at += 8;
     }
 }
 
