@@ -583,7 +583,7 @@ fn litmus_finds_no_fault_but_what_is_not_done() {
         litmus.args(["-k", &format!("http://{url}"), "user", token.trim_end()]);
         let ran = finish(litmus.env("TESTS", suite).current_dir(world.path("")));
         let name = |line: &str| {
-            let (_, rest) = line.split_once("FAIL (")?.0.rsplit_once(". ")?;
+            let (_, rest) = line.split_once("FAIL (")?.0.split_once(". ")?;
             Some(rest.split('.').next()?.to_owned())
         };
         let failed: Vec<String> = ran.out.split(['\r', '\n']).filter_map(name).collect();
