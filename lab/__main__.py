@@ -32,7 +32,7 @@ def arguments() -> argparse.Namespace:
     checked = commands.add_parser("check", help="build links from scenarios and verify them with iperf3")
     checked.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="names or files; all without one")
     commands.add_parser("install", help="install the rivals and what the lab itself needs")
-    commands.add_parser("smoke", help="a little of everything in two minutes; part of make test")
+    commands.add_parser("smoke", help="a little of everything in two minutes; part of make test-all")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""python3 -m lab.fleet smoke: movers by Slurm on two hosts, in a minute; part of `make test`."""
+"""python3 -m lab.fleet smoke: movers by Slurm on two hosts, in a minute; part of `make test-all`."""
 
 import argparse
 import signal
@@ -15,7 +15,7 @@ def leave(number: int, frame: object) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python3 -m lab.fleet", description="Many hosts move one data set.")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("smoke", help="movers by Slurm on two hosts; part of make test")
+    commands.add_parser("smoke", help="movers by Slurm on two hosts; part of make test-all")
     parser.parse_args()
     signal.signal(signal.SIGTERM, leave)
     return smoke.main()

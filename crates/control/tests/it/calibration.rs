@@ -240,8 +240,8 @@ fn random_paths_are_found_again() {
     }
 }
 
-/// The table in docs/learning.md: `cargo test --release -p tidegate-control --test calibration -- \
-/// --include-ignored --nocapture how_long`.
+/// The table in docs/learning.md: `cargo test --release -p tidegate-control --test it -- \
+/// --include-ignored --nocapture calibration::how_long`.
 #[test]
 #[ignore = "prints a table and takes a minute"]
 fn how_long_to_explore() {
