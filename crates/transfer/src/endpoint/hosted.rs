@@ -260,7 +260,7 @@ fn answer(
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
             let removing = Removing { at_destination: deletion.is_some(), at_source: moving };
-            let apart = Apart::from(sources, removing);
+            let apart = Apart::from(sources, removing).offering(&selection, terms.links);
             let how = (&terms, (taking, deletion.as_ref(), moving), (apart, contents_mode));
             let mut destination = open_sink(endpoint, caller.session, &sink, &id, how)?;
             destination.permit = fenced.then(|| Permit::of_peer(outbox.clone()));
@@ -299,7 +299,7 @@ fn answer(
             may_read(claims)?;
             may_move(endpoint, claims, &terms, moving)?;
             let terms = agree(endpoint, *version, terms)?;
-            let how = (&terms, selection, (deletion.is_some(), moving));
+            let how = (&terms, selection.clone(), (deletion.is_some(), moving));
             let (source_store, single) = open_source(endpoint, caller.session, &source, how)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
@@ -314,7 +314,7 @@ fn answer(
                 (outbox, inbox, *version, &ledger),
                 from,
                 &address,
-                (terms, taking, deletion, moving),
+                (terms, (selection, taking), deletion, moving),
                 (pace, run),
                 &account.share,
             )
@@ -490,14 +490,14 @@ fn relay(
     (outbox, inbox, version, ledger): (&Outbox, &Inbox, u16, &Ledger),
     (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
     address: &Address,
-    (terms, taking, deletion, moving): (Terms, Taking, Option<Deletion>, bool),
+    (terms, (selection, taking), deletion, moving): (Terms, (Selection, Taking), Option<Deletion>, bool),
     (pace, (run, stall)): (Pace, (RunId, Duration)),
     share: &Share,
 ) -> Result<()> {
     let (interrupt, unheard) = (Interrupt::default(), Unheard::default());
     let setup = Setup {
         terms: terms.clone(),
-        selection: Selection::default(),
+        selection,
         taking,
         plan: (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox)),
         deletion,

@@ -3,19 +3,25 @@
 //!
 //! A destination is no source and lies in none. A mirror, which removes, holds no source either, and neither does a
 //! backup directory lie in a source, hold one, or hold the destination. Where a source lies in a destination that only
-//! gets files, those that would be put into the source are refused one by one.
+//! gets files, those that would be put into the source are refused one by one. What the filter rules surely leave out of a
+//! source is no part of it, and may be a destination.
 
 use std::collections::HashSet;
 
 use rustix::io::Errno;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::filter::Filter;
+use crate::selection::Selection;
 use crate::spec::{Relation, SourceRoot, Sources};
 use crate::sys::confined::Root;
 use crate::sys::fs::Stat;
 use crate::sys::identity::{FileIdentity, fingerprint, identity, this_host};
 use crate::sys::whereabouts::{Identities, Mounts, Whereabouts};
+use crate::terms::Links;
 use crate::text::show;
+
+mod left_out;
 
 /// What a destination, its backups and what is removed there are kept apart from.
 #[derive(Debug, Default)]
@@ -30,6 +36,10 @@ pub struct Apart {
     moving: bool,
     /// Whether a source lies in the destination.
     nested: bool,
+    /// What the sources leave out, where that is known without their files.
+    filter: Option<Filter>,
+    /// Sources that contain the destination and leave it out.
+    around: HashSet<FileIdentity>,
 }
 
 /// What becomes of what is at the source and at the destination, besides what is copied.
@@ -57,7 +67,14 @@ impl Apart {
         let named = roots.iter().filter(|_| !elsewhere).map(|root| root.identity);
         let (sources, above) = (known(source).chain(named).collect(), known(above).collect());
         let Removing { at_destination: deleting, at_source: moving } = removing;
-        Self { roots, sources, above, elsewhere, deleting, moving, nested: false }
+        Self { roots, sources, above, elsewhere, deleting, moving, ..Self::default() }
+    }
+
+    /// The same where no more than `selection` of the sources is offered, in which links are dealt with so.
+    pub fn offering(self, selection: &Selection, links: Links) -> Self {
+        // By a link that is followed what is left out may be offered under another name.
+        let is_sure = links != Links::Follow && selection.can_be_checked();
+        Self { filter: selection.filter().ok().filter(|_| is_sure), ..self }
     }
 
     /// Refuses a destination, `path` beneath `root`, that cannot be one; `renames` if the one file may be given the
@@ -68,7 +85,10 @@ impl Apart {
         let rest = path[end..].strip_prefix(b"/").unwrap_or(&path[end..]);
         let mounts = Mounts::read();
         let there = mounts.whereabouts(&directory);
-        self.outside(&there, rest.is_empty())?;
+        if let Some(filter) = self.filter.as_ref().filter(|_| !self.elsewhere) {
+            self.around = left_out::around(filter, &self.roots, (&directory, rest), &mounts);
+        }
+        self.outside(&there, rest.is_empty(), &self.around)?;
         for source in &self.roots {
             let name = match rest.is_empty() {
                 true => &source.name[..],
@@ -97,7 +117,7 @@ impl Apart {
             match directory.dir_within(name) {
                 Ok(mirrored) => {
                     let mirrored = mounts.whereabouts(&mirrored);
-                    self.outside(&mirrored, false)?;
+                    self.outside(&mirrored, false, &self.around)?;
                     if self.holds(&mirrored) {
                         return Err(would_be_removed());
                     }
@@ -109,13 +129,14 @@ impl Apart {
         Ok(())
     }
 
-    /// Refuses what is a source, or lies in one; `whole` if it is the destination itself.
-    fn outside(&self, there: &Whereabouts, whole: bool) -> Result<()> {
+    /// Refuses what is a source, or lies in one that is none of those `around`; `whole` if it is the destination itself.
+    fn outside(&self, there: &Whereabouts, whole: bool, around: &HashSet<FileIdentity>) -> Result<()> {
         // Two versions of one directory, as a snapshot is, look the same from elsewhere.
         if self.elsewhere && !self.moving {
             return Ok(());
         }
-        let find = |known: &Identities| self.ids(known).iter().find(|id| self.sources.contains(*id)).copied();
+        let is_source = |id: &&FileIdentity| self.sources.contains(*id) && !around.contains(*id);
+        let find = |known: &Identities| self.ids(known).iter().find(is_source).copied();
         let (itself, found) = match find(&there.itself) {
             Some(id) => (true, id),
             None => match find(&there.above).or_else(|| find(&there.beyond)) {
@@ -173,9 +194,12 @@ impl Apart {
     /// Whether nothing can be put into `directory` of the destination because it is a source, or lies in one; `mounted` if
     /// a mount was crossed on the way there.
     pub fn forbids(&self, directory: &Root, mounted: bool) -> bool {
+        // What is mounted in the destination may be another part of the source.
+        let none = HashSet::new();
+        let around = if mounted { &none } else { &self.around };
         (self.nested || mounted)
             && !self.sources.is_empty()
-            && self.outside(&Whereabouts::of(directory), false).is_err()
+            && self.outside(&Whereabouts::of(directory), false, around).is_err()
     }
 
     /// Whether `stat` belongs to a source, which would be replaced or removed.
@@ -260,13 +284,13 @@ mod tests {
             (Relation::SharedSource, [7; 16], look, true, (false, true, true)),
         ] {
             let apart = Apart::from(told(host, vec![(relation, id)]), removing(moving));
-            let found = (apart.holds(&there), apart.is_source(&stat), apart.outside(&there, true).is_err());
+            let refuses = |apart: &Apart| apart.outside(&there, true, &HashSet::new()).is_err();
+            let found = (apart.holds(&there), apart.is_source(&stat), refuses(&apart));
             assert_eq!(found, (holds, is_source, is_refused), "{relation:?}");
             // What is known in another way says nothing.
             for other in all.into_iter().filter(|other| *other != relation) {
                 let apart = Apart::from(told(host, vec![(other, id)]), removing(moving));
-                let found =
-                    (apart.holds(&there), apart.is_source(&stat), apart.outside(&there, true).is_err());
+                let found = (apart.holds(&there), apart.is_source(&stat), refuses(&apart));
                 assert_ne!(found, (holds, is_source, is_refused), "{other:?} for {relation:?}");
             }
         }

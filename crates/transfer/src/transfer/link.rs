@@ -29,6 +29,9 @@ use crate::wire::way::Way;
 /// How long an endpoint may take to answer a request.
 const ANSWER: Duration = Duration::from_secs(60);
 
+/// Most memory that an endpoint is to spend on rules by which it only learns what may be its destination.
+const MAX_RULES: usize = 1 << 20;
+
 /// A session with an endpoint.
 #[derive(Debug)]
 pub struct Link {
@@ -114,6 +117,16 @@ impl Link {
         selection.check_size()?;
         self.outbox.send(&Message::Selection(selection.clone()));
         Ok(())
+    }
+
+    /// Says by which rules of `selection` sources leave files out, so that what they leave out may be the destination.
+    /// Whoever does not learn them refuses that.
+    pub fn name_rules(&self, selection: &Selection) {
+        let rules = Selection { rules: selection.rules.clone(), ..Selection::default() };
+        let is_told = self.version >= SELECTION_SINCE && selection.can_be_checked();
+        if is_told && !rules.is_all() && rules.memory() <= MAX_RULES {
+            self.outbox.send(&Message::Selection(rules));
+        }
     }
 
     /// Says what the destination is to take of what is offered.

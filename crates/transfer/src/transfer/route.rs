@@ -207,6 +207,7 @@ pub fn push(
 ) -> Result<Transfer> {
     let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
     link.name_run(setup.run, setup.stall);
+    link.name_rules(&setup.selection);
     link.name_taking(setup.taking)?;
     link.name_deletion(setup.deletion.as_ref())?;
     link.name_moving(setup.moving)?;
@@ -293,6 +294,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let id = transfer_id(&[b"pull", &address.identity(), &names, &local.absolute]);
             let id = setup.id_of(id);
             let apart = Apart::from(sources, setup.removing());
+            let apart = apart.offering(&setup.selection, setup.terms.links);
             let backup = setup.backup(&local, single, &apart)?;
             let kept = (setup.terms.purpose, apart);
             let to = (&local.root, &local.path[..]);

@@ -13,10 +13,11 @@ use testkit::mounted::Mounted;
 use testkit::skip;
 use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::{ErrorKind, Result};
+use tidegate_transfer::filter::rule::{Line, Lines, read};
 use tidegate_transfer::ledger::Failure;
 use tidegate_transfer::plan::PlanListener;
-use tidegate_transfer::selection::Deletion;
-use tidegate_transfer::terms::Purpose;
+use tidegate_transfer::selection::{Deletion, Selection};
+use tidegate_transfer::terms::{Links, Purpose};
 use tidegate_transfer::transfer::route::{From, Setup, To, begin};
 use tidegate_transfer::wire::ticket::Claims;
 
@@ -84,6 +85,131 @@ fn what_lies_beside_or_above_is_copied() {
     // Out of itself, into what holds it.
     f.push(&[PathBuf::from(format!("{}/", f.root.join("d/sub").display()))], "d/");
     assert_eq!(fs::read(f.root.join("d/file")).expect("read"), common::content(1000, 2));
+}
+
+/// These rules exclude.
+fn excluding(patterns: &[&str]) -> Selection {
+    let rule = |pattern: &&str| match read(pattern.as_bytes(), Lines::Prefixed(false)) {
+        Ok(Line::Rule(rule)) => rule,
+        other => panic!("{pattern}: {other:?}"),
+    };
+    Selection { rules: patterns.iter().map(rule).collect(), ..Selection::default() }
+}
+
+impl Fixture {
+    /// Copies `sources` to `to`, both beneath the root, by each route, `mirroring` or not; `change` changes how.
+    fn by_each_route(
+        &self,
+        sources: &[&str],
+        to: &str,
+        mirroring: bool,
+        change: &dyn Fn(&mut Setup),
+    ) -> Vec<Result<Vec<Failure>>> {
+        let ((pushed, pulled), (here, there)) = (self.sources(sources), self.destinations(to));
+        let run = |from, to| {
+            let mut setup = Setup { deletion: mirroring.then(|| deletion(None)), ..self.setup() };
+            change(&mut setup);
+            if let Some(deletion) = &mut setup.deletion {
+                deletion.rules = setup.selection.rules.clone();
+            }
+            drive(begin(from, to, &setup)?, self.setpoint).map(|(_, failures)| failures)
+        };
+        vec![run(&pushed, &there), run(&pulled, &here), run(&pulled, &there)]
+    }
+}
+
+fn planned(setup: &mut Setup) {
+    setup.plan = Some(PlanListener::new(|_| {}));
+    setup.terms.purpose = Purpose::Plan;
+}
+
+#[test]
+fn a_directory_that_the_rules_leave_out_of_the_source_may_be_the_destination() {
+    for (source, to, rules, arrives) in [
+        ("d/", "d/back/", &["back"][..], "d/back/sub/file"),
+        ("d/", "d/back/", &["/back/"], "d/back/sub/file"),
+        ("d", "d/back/", &["/d/back"], "d/back/d/sub/file"),
+        ("d/", "d/back/new/deep/", &["back"], "d/back/new/deep/sub/file"),
+        ("d/", "d/back/in/", &["*.tmp", "+ x", "in"], "d/back/in/sub/file"),
+    ] {
+        for mirroring in [false, true] {
+            let f = world();
+            let rules = |setup: &mut Setup| setup.selection = excluding(rules);
+            let before = picture(&f.root);
+            let dry = f.by_each_route(&[source], to, mirroring, &|setup| {
+                rules(setup);
+                planned(setup);
+            });
+            assert!(dry.iter().all(|ran| *ran == Ok(Vec::new())), "{source} {to}: {dry:?}");
+            assert_eq!(picture(&f.root), before, "{source} {to}");
+            let stranger = f.root.join(arrives).with_file_name("stranger");
+            // Twice: the second time it is there, with what goes where it is a mirror.
+            for stays in [false, !mirroring] {
+                let ran = f.by_each_route(&[source], to, mirroring, &rules);
+                assert!(ran.iter().all(|ran| *ran == Ok(Vec::new())), "{source} {to}: {ran:?}");
+                assert_eq!(fs::read(f.root.join(arrives)).expect("there"), common::content(1000, 2));
+                for (name, seed) in [("d/file", 1), ("d/sub/file", 2)] {
+                    assert_eq!(fs::read(f.root.join(name)).expect("stays"), common::content(1000, seed));
+                }
+                assert_eq!(stranger.exists(), stays, "{source} {to}");
+                write(&stranger, 10, 3);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_destination_in_its_source_is_refused_unless_it_is_surely_left_out() {
+    let f = world();
+    for name in ["d/back/file", "d/other/back/file", "e/d/file"] {
+        write(&f.root.join(name), 100, 3);
+    }
+    write(&f.root.join("d/.rules"), 0, 0);
+    fs::write(f.root.join("d/.rules"), "- /back\n").expect("written");
+    let refused = |sources: &[&str], to: &str, change: &dyn Fn(&mut Setup)| {
+        let before = picture(&f.root);
+        for mirroring in [false, true] {
+            for ran in f.by_each_route(sources, to, mirroring, change) {
+                let error = ran.expect_err("refused");
+                assert_eq!(error.kind, ErrorKind::Usage, "{sources:?} {to}: {error}");
+                assert!(error.message.contains("itself: name another destination"), "{error}");
+            }
+        }
+        assert_eq!(picture(&f.root), before, "{sources:?} {to}");
+    };
+    let by = |patterns: &'static [&'static str]| move |setup: &mut Setup| setup.selection = excluding(patterns);
+    refused(&["d/"], "d/back/", &by(&["sub"]));
+    refused(&["d/"], "d/back/", &by(&["+ back", "back"]));
+    refused(&["d/"], "d/back/", &by(&["/other/back", "back/*"]));
+    refused(&["d/"], "d/", &by(&["d", "back"]));
+    refused(&["d"], "d/back/", &by(&["/back"]));
+    refused(&["d/"], "d/back/in/", &by(&["/in"]));
+    // One of the sources leaves it out, and the other does not.
+    refused(&["d/", "d"], "d/back/", &by(&["/back"]));
+    refused(&["d/", "d/back"], "d/back/", &by(&["/back"]));
+    // By a link that is followed the same files may have another name.
+    refused(&["d/"], "d/back/", &|setup| {
+        setup.selection = excluding(&["back"]);
+        setup.terms.links = Links::Follow;
+    });
+    // What files of the tree say is not known before it is walked.
+    refused(&["d/"], "d/back/", &|setup| {
+        let Ok(Line::Rule(rule)) = read(b": .rules", Lines::Rules) else { panic!("a rule") };
+        setup.selection.rules = vec![rule];
+    });
+    let Some(shown) = Mounted::bind(&f.root.join("d/back"), &f.root.join("d/other")) else {
+        return skip("a_destination_in_its_source_is_refused", "nothing can be mounted here");
+    };
+    // What is left out by one name is in the source by another.
+    refused(&["d/"], "d/back/", &by(&["/back"]));
+    drop(shown);
+    // What is mounted in the destination may be what is copied.
+    let _source = Mounted::bind(&f.root.join("d/sub"), &f.root.join("d/back/sub")).expect("mounted, as before");
+    let before = picture(&f.root.join("d/sub"));
+    write(&f.root.join("e/sub/new"), 10, 3);
+    let ran = f.by_each_route(&["d/", "e/"], "d/back/", false, &by(&["/back"]));
+    assert!(ran.iter().all(|ran| ran.as_ref().is_ok_and(|failures| !failures.is_empty())), "{ran:?}");
+    assert_eq!(picture(&f.root.join("d/sub")), before);
 }
 
 #[test]

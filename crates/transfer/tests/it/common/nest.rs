@@ -10,6 +10,7 @@ use std::process::Command;
 
 use tidegate_control::rng::Rng;
 use tidegate_transfer::error::Result;
+use tidegate_transfer::filter::rule::{Action, Rule, blank};
 use tidegate_transfer::ledger::Failure;
 use tidegate_transfer::plan::PlanListener;
 use tidegate_transfer::selection::Deletion;
@@ -53,6 +54,23 @@ struct Run {
     moving: bool,
     route: usize,
     one_file_system: bool,
+    /// A name that the rules exclude.
+    excluded: Option<&'static str>,
+}
+
+impl Run {
+    fn rules(&self) -> Vec<Rule> {
+        let exclude = |name: &&str| Rule { pattern: name.as_bytes().to_vec(), ..blank(Action::Exclude) };
+        self.excluded.iter().map(exclude).collect()
+    }
+
+    /// Whether the rules leave `to` out of the source that was `typed` so and lies at `source`.
+    fn leaves_out(&self, typed: &str, source: &Path, to: &Path) -> bool {
+        let Some(excluded) = self.excluded else { return false };
+        let own = (!typed.ends_with('/')).then(|| typed.rsplit('/').next()).flatten();
+        let is_on_the_way = |way: &Path| way.iter().any(|name| name == excluded);
+        own == Some(excluded) || to.strip_prefix(source).is_ok_and(is_on_the_way)
+    }
 }
 
 /// A tree with links and mounts in it.
@@ -183,7 +201,9 @@ impl Nest {
 
     fn run(&self, run: &Run, purpose: Purpose) -> Result<Vec<Failure>> {
         let owner = self.f.endpoint.address(&Claims::OWNER).expect("an address");
+        let rules = run.rules();
         let deletion = Deletion {
+            rules: rules.clone(),
             most: Some(u64::MAX),
             backup: run.backup.clone().map(Into::into),
             ..Deletion::default()
@@ -193,6 +213,7 @@ impl Nest {
         let mut setup = Setup { deletion, moving, plan, ..self.f.setup() };
         setup.terms.purpose = purpose;
         setup.selection.one_file_system = run.one_file_system;
+        setup.selection.rules = rules;
         if moving {
             setup.terms.compare = Compare::Checksum;
         }
@@ -227,6 +248,17 @@ fn drawn(draw: &mut Draw, nest: &Nest) -> Run {
     let backs_up = deleting && draw.chance(50);
     // To here it begins at the top of everything, and between endpoints it lies in the destination.
     let route = if backs_up { 0 } else { draw.below(3) };
+    let one_file_system = draw.chance(15);
+    // Mostly one that lets the destination lie in the source.
+    let excluded = match draw.below(10) {
+        0..=3 => {
+            let below = sources.iter().find_map(|source| to.strip_prefix(source.trim_end_matches('/')));
+            let names = || NAMES.iter().copied();
+            let on_the_way = below.and_then(|way| names().find(|name| way.split('/').any(|at| at == *name)));
+            on_the_way.or_else(|| Some(draw.name()))
+        }
+        _ => None,
+    };
     Run {
         sources,
         to: format!("{to}{new}/"),
@@ -234,7 +266,8 @@ fn drawn(draw: &mut Draw, nest: &Nest) -> Run {
         deleting,
         moving: !deleting && draw.chance(60),
         route,
-        one_file_system: draw.chance(15),
+        one_file_system,
+        excluded,
     }
 }
 
@@ -294,7 +327,11 @@ pub fn wrong(seed: u64, mounting: bool) -> Option<String> {
     let beneath = |path: &Path, tops: &[PathBuf]| tops.iter().any(|top| path.starts_with(top));
     for (path, content) in &before {
         let stays = after.get(path) == Some(content);
-        let (of_source, of_destination) = (beneath(path, &sources), path.starts_with(&to));
+        let of_destination = path.starts_with(&to);
+        let is_part = |(at, typed): (&PathBuf, &String)| {
+            path.starts_with(at) && !(of_destination && run.leaves_out(typed, at, &to))
+        };
+        let of_source = sources.iter().zip(&run.sources).any(is_part);
         let of_backup = backup.as_ref().is_some_and(|backup| path.starts_with(backup));
         let may_be_moved = run.moving && (of_source || beneath(path, &shown));
         if of_source && !run.moving && !stays {
