@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::error::ErrorKind as Misuse;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tidegate_transfer::error::Error;
+use tidegate_transfer::offer::LEFT_OUT;
 
 use crate::caller::Caller;
 use crate::exit::usage;
@@ -86,6 +87,16 @@ impl Command {
         json.then_some(&control.optimizer)
     }
 
+    /// Whether nothing is to be said unless something is wrong.
+    fn is_quiet(&self) -> bool {
+        match self {
+            Self::Copy(args) => args.output.quiet,
+            Self::Put(args) => args.output.quiet,
+            Self::Spread(args) => args.output.quiet,
+            _ => false,
+        }
+    }
+
     /// Whether everything that it says goes through its caller, so that it can run in another program's process.
     fn is_for_programs(&self) -> bool {
         match self {
@@ -149,7 +160,7 @@ pub fn main(words: &[OsString]) -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => return misused(&error, words),
     };
-    log(cli.verbose);
+    log(cli.verbose, cli.command.is_quiet());
     let run = || cli.command.run(&Caller::Terminal, cli.verbose > 0);
     refused.map_or_else(run, |error| Err(error.into())).unwrap_or_else(|error| {
         if let Some(optimizer) = cli.command.asks_for_json() {
@@ -216,8 +227,9 @@ fn reason(error: &clap::Error) -> String {
     reason.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Quiet by default: warnings only. `TIDEGATE_LOG` takes a filter such as `tidegate_transfer=debug`.
-fn log(verbose: u8) {
+/// Quiet by default: warnings only, and where nothing but trouble is to be told none of what is left out on purpose.
+/// `TIDEGATE_LOG` takes a filter such as `tidegate_transfer=debug`.
+fn log(verbose: u8, quiet: bool) {
     use tracing_subscriber::filter::{LevelFilter, Targets};
     use tracing_subscriber::layer::SubscriberExt;
     use tracing_subscriber::util::SubscriberInitExt;
@@ -233,7 +245,9 @@ fn log(verbose: u8) {
         .log_internal_errors(false)
         .with_target(false)
         .compact();
-    let filter = asked.unwrap_or_else(|| Targets::new().with_default(level));
+    let left_out = if quiet && verbose == 0 { LevelFilter::OFF } else { level };
+    let usual = || Targets::new().with_default(level).with_target(LEFT_OUT, left_out);
+    let filter = asked.unwrap_or_else(usual);
     let filter = filter.with_target(TOLD, LevelFilter::OFF);
     // A process in which somebody else logs keeps to that.
     let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();

@@ -235,7 +235,7 @@ fn feed(shared: &Arc<UploadState>) {
                 (shared.tell)(UploadEvent::Failed(&path, &error));
                 shared.ledger.failed(&path, error, false);
             }
-            Found::Note(path, why) => (shared.tell)(UploadEvent::Note(&path, why)),
+            Found::Note(path, why) => (shared.tell)(UploadEvent::Note(&path, &why)),
         }
         !shared.is_over()
     });
@@ -257,7 +257,7 @@ fn take_in(shared: &Arc<UploadState>, listed: Listed) -> bool {
         Kind::Symlink { .. } => {
             (shared.tell)(UploadEvent::Note(
                 listed.entry.path.as_bytes(),
-                "a link, which cannot be kept there",
+                &"a link, which cannot be kept there",
             ));
             return true;
         }

@@ -173,6 +173,7 @@ impl Talk {
             | Message::Report(..)
             | Message::Detail(_) => TALK_EACH,
             Message::Problem(path, error) => TALK_EACH + path.len() + error.message.len(),
+            Message::LeftOut(path, _) => TALK_EACH + path.len(),
             _ => return,
         };
         self.said = self.said.saturating_add(bytes);

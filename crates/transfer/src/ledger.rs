@@ -7,12 +7,17 @@ use tidegate_control::Arrival;
 
 use crate::counters::{NotKept, Totals};
 use crate::error::Error;
+use crate::offer::LeftOut;
 use crate::plan::{PlanListener, Planned};
 use crate::sys::sync::Mutex;
 
 /// Most failures that are kept one by one; further ones are only counted.
 const MAX_FAILURES: usize = 10_000;
 const MAX_FAILURE_BYTES: usize = 8 << 20;
+
+/// Most of what is left out that is kept for a third party until it is told, and bytes of its names.
+const MAX_LEFT_OUT: usize = 1000;
+const MAX_LEFT_OUT_BYTES: usize = 1 << 20;
 
 /// A file that did not arrive, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +51,7 @@ pub struct Ledger {
     /// Of these, bytes that the other end had not taken in when it was last asked; none at a receiver.
     in_flight: AtomicU64,
     failures: Mutex<Failures>,
+    left_out: Mutex<LeftOutNames>,
     /// Who is told what would be done.
     listener: Option<PlanListener>,
 }
@@ -54,6 +60,13 @@ pub struct Ledger {
 #[derive(Debug, Default)]
 struct Failures {
     list: Vec<Failure>,
+    bytes: usize,
+}
+
+/// The first names that are left out.
+#[derive(Debug, Default)]
+struct LeftOutNames {
+    list: Vec<(Vec<u8>, LeftOut)>,
     bytes: usize,
 }
 
@@ -89,6 +102,20 @@ impl Ledger {
     pub fn left_out(&self, size: u64) {
         self.files_listed.fetch_sub(1, Relaxed);
         self.bytes_listed.fetch_sub(size, Relaxed);
+    }
+
+    /// Something of the source is not copied, which is no failure.
+    pub fn leaves_out(&self, path: &[u8], why: LeftOut) {
+        let mut left_out = self.left_out.lock().expect("not poisoned");
+        if left_out.list.len() < MAX_LEFT_OUT && left_out.bytes + path.len() <= MAX_LEFT_OUT_BYTES {
+            left_out.bytes += path.len();
+            left_out.list.push((path.to_vec(), why));
+        }
+    }
+
+    /// What was left out since this was asked last: the first 1000 of it, or 1 MiB.
+    pub fn take_left_out(&self) -> Vec<(Vec<u8>, LeftOut)> {
+        std::mem::take(&mut *self.left_out.lock().expect("not poisoned")).list
     }
 
     /// The whole source has been listed.

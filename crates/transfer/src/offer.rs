@@ -1,5 +1,6 @@
 //! What a sender offers at a time, what a receiver answers to each entry, and how it ends.
 
+use std::fmt;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -10,6 +11,7 @@ use crate::hash::Digest;
 use crate::manifest::FileId;
 use crate::plan::PlannedChange;
 use crate::split::MAX_RANGES;
+use crate::text::show;
 
 /// Most entries offered and not yet ended: bounds memory on both ends, and is large enough that a
 /// round trip of 100 ms does not limit small files to fewer than 80,000 a second.
@@ -51,6 +53,39 @@ pub enum Verdict {
     /// Send these bytes of it, each range from the start of a segment: the rest is there, or others send it; since version
     /// 11.
     WantRanges(#[serde(deserialize_with = "at_most::<MAX_RANGES, _, _>")] Vec<Range<u64>>),
+}
+
+/// Why something of a source is not copied, which is no failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LeftOut {
+    /// It is a device, a pipe or a socket.
+    Special,
+    /// It is a link that is followed, and leads to a directory that contains it.
+    LinkBack,
+}
+
+impl LeftOut {
+    /// Warns that `path` is left out.
+    pub fn warn(self, path: &[u8]) {
+        warn_left_out(path, &self);
+    }
+}
+
+/// Where warnings are heard of what is left out on purpose. Whoever wants to hear of trouble alone can do without them.
+pub const LEFT_OUT: &str = "tidegate_transfer::left_out";
+
+/// Warns that `path` is left out, and says `why`.
+pub fn warn_left_out(path: &[u8], why: &dyn fmt::Display) {
+    tracing::warn!(target: LEFT_OUT, "left out {}: {why}", show(path));
+}
+
+impl fmt::Display for LeftOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Special => "neither a file, a directory nor a link",
+            Self::LinkBack => "a link back to a directory above it",
+        })
+    }
 }
 
 /// Most directories that are told of in one message.

@@ -30,7 +30,7 @@ use crate::counters::NotKept;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, Kind, Timestamp};
-use crate::offer::DirectoryNames;
+use crate::offer::{DirectoryNames, LeftOut};
 use crate::path::RelPath;
 use crate::quota::Quota;
 use crate::spec::{RunId, Sources};
@@ -45,7 +45,7 @@ pub enum Found {
     /// Something that should be moved but cannot.
     Problem(Vec<u8>, Error),
     /// Something left out on purpose, and why.
-    Note(Vec<u8>, &'static str),
+    Note(Vec<u8>, LeftOut),
 }
 
 /// An entry and which of the source's roots it lies beneath.

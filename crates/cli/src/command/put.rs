@@ -21,6 +21,7 @@ use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{ErrorKind, Result};
+use tidegate_transfer::offer::warn_left_out;
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::text::show;
@@ -330,7 +331,7 @@ fn tell(planned: &Arc<Mutex<Vec<Planned>>>) -> tidegate_fetch::put::UploadListen
         }
         // Listed at the end.
         Event::Failed(path, error) => tracing::debug!("{}: {error}", show(path)),
-        Event::Note(path, why) => tracing::warn!("{}: left out: {why}", show(path)),
+        Event::Note(path, why) => warn_left_out(path, why),
     })
 }
 

@@ -71,7 +71,7 @@ pub struct SpreadArgs {
     #[command(flatten)]
     filters: FilterArgs,
     #[command(flatten)]
-    output: OutputArgs<true, false>,
+    pub output: OutputArgs<true, false>,
     #[command(flatten)]
     ssh: SshArgs,
     #[command(flatten)]

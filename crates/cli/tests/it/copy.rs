@@ -299,6 +299,38 @@ fn no_device_pipe_or_socket_is_replaced() {
 }
 
 #[test]
+fn what_is_no_file_is_left_out_with_one_line_on_every_route_and_without_one_by_quiet() {
+    let world = World::new();
+    world.write("tree/file", "x");
+    let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));
+    world.write("a/tree/file", "x");
+    let _sockets = ["tree", "a/tree"].map(|place| {
+        let made = Command::new("mkfifo").arg(world.path(place).join("pipe")).status();
+        assert!(made.is_ok_and(|status| status.success()));
+        std::os::unix::net::UnixListener::bind(world.path(place).join("socket")).expect("bound")
+    });
+    let routes = [
+        ("tree/".to_owned(), "local/".to_owned()),
+        ("tree/".to_owned(), a.at("pushed/")),
+        (a.at("tree/"), "pulled/".to_owned()),
+        (a.at("tree/"), b.at("third/")),
+    ];
+    for (from, to) in &routes {
+        for more in [&["-n"][..], &[], &["--json"]] {
+            let ran = world.run(&[&["copy", from, to], more].concat());
+            let said: Vec<_> = ran.err.lines().filter(|line| line.contains("left out ")).collect();
+            assert_eq!((ran.code, said.len()), (0, 2), "{from} {to} {more:?}: {ran:?}");
+            for name in ["pipe", "socket"] {
+                let line = format!("left out {name}: neither a file, a directory nor a link");
+                assert!(said.iter().any(|said| said.contains(&line)), "{from} {to} {more:?}: {ran:?}");
+            }
+            let ran = world.run(&[&["copy", "-q", from, to], more].concat());
+            assert_eq!((ran.code, &ran.err[..]), (0, ""), "{from} {to} {more:?}: {ran:?}");
+        }
+    }
+}
+
+#[test]
 fn a_second_run_moves_only_what_changed() {
     let world = with_tree();
     let (a, b) = (world.endpoint("a", &[]), world.endpoint("b", &[]));

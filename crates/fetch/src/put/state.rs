@@ -1,6 +1,7 @@
 //! What all workers of an upload share, and the turns in a file's life: begun, confirmed, complete,
 //! failed. Each file ends exactly once.
 
+use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -64,7 +65,6 @@ impl Default for UploadSettings {
 }
 
 /// What became of a file.
-#[derive(Debug)]
 pub enum UploadEvent<'a> {
     /// It is there and was checked.
     Done(&'a RelPath, u64),
@@ -75,7 +75,7 @@ pub enum UploadEvent<'a> {
     /// It did not arrive.
     Failed(&'a [u8], &'a Error),
     /// Something was left out on purpose.
-    Note(&'a [u8], &'static str),
+    Note(&'a [u8], &'a dyn Display),
 }
 
 /// Whom events are told.

@@ -577,7 +577,7 @@ fn upload(tree: &std::path::Path, target: Arc<dyn Target>, shown: &Shown) {
     let heard = shown.clone();
     let tell = move |event: put::UploadEvent<'_>| match event {
         put::UploadEvent::Failed(_, error) => heard.add(&error.message),
-        put::UploadEvent::Note(_, why) => heard.add(why),
+        put::UploadEvent::Note(_, why) => heard.add(why.to_string()),
         _ => {}
     };
     let mut upload = Upload::start(Box::new(source), target, settings, Box::new(tell)).expect("started");

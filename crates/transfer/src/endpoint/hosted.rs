@@ -49,8 +49,9 @@ use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::joined::BlockTaker;
 use crate::wire::message::{
-    DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, MODES_SINCE, Message, PLACES_SINCE, PLAN_SINCE, RUN_SINCE,
-    Request, SELECTION_SINCE, SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE, WORKED_SINCE,
+    DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, LEFT_OUT_SINCE, MODES_SINCE, Message, PLACES_SINCE,
+    PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE,
+    WORKED_SINCE,
 };
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::stepped::split;
@@ -288,7 +289,7 @@ fn answer(
                 told.push(Message::ContentsMode(source.contents_mode()));
             }
             let share = &account.share;
-            let peer = Peer::of(*version, run.map(|(_, stall)| stall));
+            let peer = Peer::of(*version, run.map(|(_, stall)| stall)).asking(*version);
             let make = || {
                 let supply = Supply::Await(Arrivals::default());
                 Side::Send(Sender::start(source, terms, outbox.clone(), supply, ledger, share, peer))
@@ -553,6 +554,10 @@ fn relay(
                     outbox.send_patiently(&Message::Progress(told), || false);
                 }
                 told = failures.len();
+                let left_out = transfer.ledger().take_left_out();
+                for (path, why) in left_out.into_iter().filter(|_| version >= LEFT_OUT_SINCE) {
+                    outbox.send_patiently(&Message::LeftOut(path, why), || false);
+                }
                 ledger.adopt(totals.clone());
                 if version >= TELL_SINCE && transfer.ledger().files_refreshed() > 0 {
                     outbox.send(&Message::Refreshed(transfer.ledger().files_refreshed()));

@@ -176,6 +176,8 @@ struct ReceiverState {
     taken: Mutex<HashMap<u32, Taken>>,
     /// What the sender was asked for.
     asked: Asked,
+    /// Whether whoever started this asked for it here.
+    is_puller: bool,
     /// Which of that nothing was offered of yet.
     missing: Mutex<BTreeSet<usize>>,
     /// The number of the next entry that is offered.
@@ -225,6 +227,7 @@ impl Receiver {
         }
         let Destination { moving, mirror, permit, split, tells_modes, leftovers, .. } = destination;
         let permit = permit.map(Arc::new);
+        let is_puller = selection.is_some();
         let checked = selection.as_ref().filter(|selection| selection.can_be_checked());
         let filter = checked.and_then(|selection| selection.filter().ok()).unwrap_or_default();
         let may_miss = selection.is_some_and(|selection| selection.may_leave_out_files());
@@ -261,6 +264,7 @@ impl Receiver {
             taken: Mutex::default(),
             missing: Mutex::new((0..names).collect()),
             asked,
+            is_puller,
             next: Mutex::default(),
             offered: Mutex::new(Offered::new(&share.metadata)),
             folded: Mutex::new(Offered::new(&share.metadata)),
@@ -392,6 +396,8 @@ impl Receiver {
                 None => return Err(Error::protocol("the sender answered what it was not asked")),
             },
             Message::Problem(path, error) => shared.path.ledger.failed(&path, error, false),
+            // Whoever sends unasked warns where it is.
+            Message::LeftOut(path, why) if shared.is_puller => why.warn(&path),
             Message::Overdue { streams, for_ms } => {
                 self.look_after(&streams, Duration::from_millis(for_ms.into()));
             }

@@ -27,7 +27,7 @@ use crate::sys::thread;
 use crate::terms::{Purpose, Terms};
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{Message, RUN_SINCE, longest_path};
+use crate::wire::message::{LEFT_OUT_SINCE, Message, RUN_SINCE, longest_path};
 use crate::wire::session::Outbox;
 
 mod comparing;
@@ -104,6 +104,8 @@ pub struct Peer {
     pub patience: Option<Duration>,
     /// Longest path that may be offered to it.
     pub longest_path: usize,
+    /// Whether it asked for the source, and is told what is left out of it.
+    pub hears_left_out: bool,
 }
 
 /// The sending end of one transfer.
@@ -168,7 +170,13 @@ tidegate_contract::opaque!(SenderState);
 impl Peer {
     /// A receiver of this protocol version, and how long a stream of its may be silent.
     pub fn of(version: u16, stall: Option<Duration>) -> Self {
-        Self { patience: stall.filter(|_| version >= RUN_SINCE), longest_path: longest_path(version) }
+        let patience = stall.filter(|_| version >= RUN_SINCE);
+        Self { patience, longest_path: longest_path(version), hears_left_out: false }
+    }
+
+    /// The same if it asked for what is sent.
+    pub fn asking(self, version: u16) -> Self {
+        Self { hears_left_out: version >= LEFT_OUT_SINCE, ..self }
     }
 }
 

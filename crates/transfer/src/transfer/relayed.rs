@@ -123,6 +123,7 @@ impl Environment for RelayedTransfer {
             match self.link.inbox.receive_within(tick)? {
                 Some(Message::Deleted(entries, _)) => self.ledger.deleted(entries),
                 Some(Message::NotKept(not_kept)) => self.ledger.keeps_not(not_kept),
+                Some(Message::LeftOut(path, why)) => why.warn(&path),
                 Some(Message::Refreshed(files)) => self.ledger.adopt_refreshed(files),
                 Some(Message::Progress(totals)) => self.ledger.adopt(totals),
                 Some(Message::Planned(planned)) => match &self.hearing {

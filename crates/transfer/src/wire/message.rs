@@ -14,7 +14,7 @@ use crate::counters::{CounterDetail, Counters, NotKept, Totals};
 use crate::error::{Error, Result};
 use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
-use crate::offer::{Again, DirectoryNames, OFFER_ENTRIES, Outcome, TOLD_DIRECTORIES, Verdict};
+use crate::offer::{Again, DirectoryNames, LeftOut, OFFER_ENTRIES, Outcome, TOLD_DIRECTORIES, Verdict};
 use crate::path::{MAX_PATH, MAX_PIECE};
 use crate::plan::Planned;
 use crate::selection::{Deletion, Selection, Taking};
@@ -25,7 +25,7 @@ use crate::wire::files::{FileReply, FileRequest};
 use crate::wire::stepped::{StepDetail, Stepped};
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
-pub const VERSIONS: (u16, u16) = (1, 12);
+pub const VERSIONS: (u16, u16) = (1, 13);
 
 /// The version since which an endpoint can be asked for an iperf3 server.
 pub(crate) const IPERF3_SINCE: u16 = 2;
@@ -84,6 +84,9 @@ pub(crate) const WORKED_SINCE: u16 = 11;
 /// The version since which a receiver is told the mode of the directory whose contents it gets, and tells how much of modes
 /// and times it could not keep.
 pub(crate) const MODES_SINCE: u16 = 12;
+
+/// The version since which whoever asked for a source is told what is left out of it.
+pub(crate) const LEFT_OUT_SINCE: u16 = 13;
 
 /// The highest version within both ranges.
 pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16> {
@@ -379,6 +382,10 @@ pub enum Message {
     ContentsMode(Option<u32>),
     /// Receiver, and the sender to a third party: what the destination refused to keep; since version 12.
     NotKept(NotKept),
+
+    /// Sender to a receiver that asked, and the sender to a third party ahead of `Progress`: this is left out of the source,
+    /// and is no failure; since version 13.
+    LeftOut(Vec<u8>, LeftOut),
 }
 
 /// Encodes `message` with its length prefix.
@@ -520,6 +527,8 @@ mod tests {
         let places = SourcePlaces { host: [0; 16], known: vec![(Relation::SharedAbove, [0; 16])] };
         assert_eq!(encode(&Message::Places(places))[4..][16..20], [0, 1, 3, 0]);
         assert_eq!(encode(&Verdict::WantRanges(vec![0..7]))[4..], [8, 1, 0, 7]);
+        assert_eq!(encode(&Message::ContentsMode(None))[4..], [59, 0]);
+        assert_eq!(encode(&Message::LeftOut(b"p".to_vec(), LeftOut::Special))[4..], [61, 1, b'p', 0]);
         // What is skipped takes no byte, and what an epoch showed is as long as in version 6.
         let counters = Counters { detail: Some(CounterDetail::default()), ..Counters::default() };
         assert_eq!(encode(&counters), encode(&Counters::default()));

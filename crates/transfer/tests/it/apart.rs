@@ -177,7 +177,8 @@ fn a_destination_in_its_source_is_refused_unless_it_is_surely_left_out() {
         }
         assert_eq!(picture(&f.root), before, "{sources:?} {to}");
     };
-    let by = |patterns: &'static [&'static str]| move |setup: &mut Setup| setup.selection = excluding(patterns);
+    let by =
+        |patterns: &'static [&'static str]| move |setup: &mut Setup| setup.selection = excluding(patterns);
     refused(&["d/"], "d/back/", &by(&["sub"]));
     refused(&["d/"], "d/back/", &by(&["+ back", "back"]));
     refused(&["d/"], "d/back/", &by(&["/other/back", "back/*"]));
@@ -204,7 +205,8 @@ fn a_destination_in_its_source_is_refused_unless_it_is_surely_left_out() {
     refused(&["d/"], "d/back/", &by(&["/back"]));
     drop(shown);
     // What is mounted in the destination may be what is copied.
-    let _source = Mounted::bind(&f.root.join("d/sub"), &f.root.join("d/back/sub")).expect("mounted, as before");
+    let _source =
+        Mounted::bind(&f.root.join("d/sub"), &f.root.join("d/back/sub")).expect("mounted, as before");
     let before = picture(&f.root.join("d/sub"));
     write(&f.root.join("e/sub/new"), 10, 3);
     let ran = f.by_each_route(&["d/", "e/"], "d/back/", false, &by(&["/back"]));

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Asked, SendFile, SenderState};
 use crate::error::{Error, ErrorKind};
 use crate::manifest::{FileId, Kind};
-use crate::offer::{OFFER_BYTES, OFFER_ENTRIES};
+use crate::offer::{LeftOut, OFFER_BYTES, OFFER_ENTRIES};
 use crate::store::{Found, Listed};
 use crate::sys::clock::Instant;
 use crate::sys::sync::Mutex;
@@ -42,7 +42,7 @@ impl SenderState {
                     }
                 }
                 Found::Problem(path, error) => self.problem(path, error),
-                Found::Note(path, why) => tracing::warn!("left out {}: {why}", crate::text::show(&path)),
+                Found::Note(path, why) => self.leaves_out(path, why),
             }
             !self.stopped.load(Relaxed)
         });
@@ -62,6 +62,16 @@ impl SenderState {
     fn problem(&self, path: Vec<u8>, error: Error) {
         self.ledger.failed(&path, error.clone(), false);
         self.outbox.send_patiently(&Message::Problem(path, error), || self.stopped.load(Relaxed));
+    }
+
+    /// Says that something is left out, to whoever looks here and to whoever asked.
+    fn leaves_out(&self, path: Vec<u8>, why: LeftOut) {
+        why.warn(&path);
+        self.ledger.leaves_out(&path, why);
+        if self.peer.hears_left_out {
+            let message = Message::LeftOut(path, why);
+            self.outbox.send_patiently(&message, || self.stopped.load(Relaxed));
+        }
     }
 
     /// Offers `batch`, waiting for room; `false` once stopped.

@@ -9,6 +9,7 @@ use super::tree::{Tree, is_dots};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, MAX_RULE_FILE};
 use crate::manifest::{Entry, Kind, Timestamp};
+use crate::offer::LeftOut;
 use crate::path::{RelPath, inside, is_reserved, join, split};
 use crate::store::{Found, Listed};
 use crate::sys::confined::Root;
@@ -198,7 +199,7 @@ impl<'w> Walk<'w> {
         let (entry, id) = match self.look_at(name)? {
             Look::At(entry, id) => (entry, id),
             Look::Skipped => return Ok(true),
-            Look::Special => return Ok((self.found)(Found::Note(name.to_vec(), SPECIAL))),
+            Look::Special => return Ok((self.found)(Found::Note(name.to_vec(), LeftOut::Special))),
         };
         let (path, is_directory) = (entry.path.clone(), entry.kind == Kind::Directory);
         let parents: Vec<&[u8]> = above(name).collect();
@@ -251,7 +252,7 @@ impl<'w> Walk<'w> {
                 .and_then(|path| self.look(levels.last().expect("the one above"), &name, &inner, path));
             let goes_on = match looked {
                 Ok(Look::At(entry, id)) => self.entry(&mut levels, inner, entry, id),
-                Ok(Look::Special) => (self.found)(Found::Note(inner, SPECIAL)),
+                Ok(Look::Special) => (self.found)(Found::Note(inner, LeftOut::Special)),
                 Ok(Look::Skipped) => continue,
                 Err(error) => self.problem(inner, error),
             };
@@ -279,7 +280,7 @@ impl<'w> Walk<'w> {
             match self.enter(levels, &inner, entry.path.as_bytes(), id) {
                 Ok(Some(level)) => levels.push(level),
                 Ok(None) => {
-                    return (self.found)(Found::Note(inner, "a link back to a directory above it"));
+                    return (self.found)(Found::Note(inner, LeftOut::LinkBack));
                 }
                 Err(error) => {
                     if !self.problem(inner, error) {
@@ -412,9 +413,6 @@ pub(super) fn file_entry(path: RelPath, stat: &Stat) -> Option<Entry> {
     let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
     is_file.then(|| Entry { path, kind, mode: permissions(stat), mtime: mtime(stat) })
 }
-
-/// Why something is left out that is none of the kinds that are copied.
-const SPECIAL: &str = "neither a file, a directory nor a link";
 
 /// The directories on the way to `path`, the innermost first.
 fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
