@@ -7,18 +7,22 @@
 
 mod control;
 
+use std::collections::HashMap;
 use std::io::{self, Read};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_transfer::error::ErrorKind;
 use url::Url;
 
-use self::control::{Control, Key, Transfer, Trouble};
+use self::control::{Control, Key, Silence, Transfer, Trouble};
 use super::login::{Login, Logins, decoded_bytes};
 use super::settings::ServerSettings;
 use super::tls::Tls;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
+
+/// Silent servers that are remembered.
+const SILENT: usize = 1024;
 
 /// Control connections kept for different hosts.
 const IDLE: usize = 4;
@@ -29,12 +33,35 @@ pub struct FtpContext {
     settings: ServerSettings,
     tls: Arc<Tls>,
     logins: Arc<Logins>,
+    /// What servers did not answer.
+    silent: Mutex<HashMap<String, Silence>>,
 }
 
 impl FtpContext {
     /// With these settings, trust and logins.
     pub fn new(settings: &ServerSettings, tls: &Arc<Tls>, logins: &Arc<Logins>) -> Self {
-        Self { settings: settings.clone(), tls: Arc::clone(tls), logins: Arc::clone(logins) }
+        let silent = Mutex::default();
+        Self { settings: settings.clone(), tls: Arc::clone(tls), logins: Arc::clone(logins), silent }
+    }
+
+    fn silence(&self, key: &Key) -> Silence {
+        let silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        silent.get(&key.place()).copied().unwrap_or_default()
+    }
+
+    /// Whether `control` has found its server to be silent where it was not known to be.
+    fn learns(&self, control: &Control) -> bool {
+        let (place, silence) = (control.key().place(), control.silence());
+        let mut silent = self.silent.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = silent.get(&place).copied().unwrap_or_default();
+        if known.with(silence) == known {
+            return false;
+        }
+        if silent.len() >= SILENT {
+            silent.clear();
+        }
+        silent.insert(place, known.with(silence));
+        true
     }
 }
 
@@ -69,21 +96,30 @@ impl Ftp {
                     self.keep(kept);
                     return Ok(done);
                 }
-                Err(trouble) if trouble.loses_connection() => drop(kept),
+                Err(trouble) if trouble.loses_connection() => drop(self.shared.learns(&kept)),
                 Err(trouble) => {
                     self.keep(kept);
                     return Err(refusal(url, &trouble));
                 }
             }
         }
-        let done = Control::connect(key, &self.shared.settings, &self.shared.tls).and_then(|mut control| {
+        loop {
+            let silence = self.shared.silence(&key);
+            let connected = Control::connect(key.clone(), silence, &self.shared.settings, &self.shared.tls);
+            let mut control = connected.map_err(|trouble| refusal(url, &trouble))?;
             let done = work(&mut control);
-            if !done.as_ref().is_err_and(Trouble::loses_connection) {
-                self.keep(control);
+            match done {
+                // It can do without, and is asked no more; each is learned once.
+                Err(trouble) if trouble.loses_connection() && self.shared.learns(&control) => {
+                    tracing::debug!("{}; trying without", refusal(url, &trouble).error);
+                }
+                Err(trouble) if trouble.loses_connection() => return Err(refusal(url, &trouble)),
+                done => {
+                    self.keep(control);
+                    return done.map_err(|trouble| refusal(url, &trouble));
+                }
             }
-            done
-        });
-        done.map_err(|trouble| refusal(url, &trouble))
+        }
     }
 
     fn keep(&mut self, control: Control) {

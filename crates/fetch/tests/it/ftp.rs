@@ -213,6 +213,29 @@ fn what_epsv_does_not_bring_pasv_does() {
 }
 
 #[test]
+fn what_has_no_answer_with_an_end_is_asked_once_for_all_workers() {
+    const BARE: [(&str, &str); 4] =
+        [("SIZE", "502"), ("MDTM", "502"), ("EPSV", "500"), ("PASV", "227 passive (10,99,99,99,PORT)")];
+    let settings = ServerSettings { timeout: Duration::from_millis(300), ..ServerSettings::default() };
+    for (replies, expected) in [(&BARE[1..2], 2), (&BARE[2..], 2), (&BARE[..], 4)] {
+        let script = Script::new(replies);
+        let file = script.file.clone();
+        let (server, logins) = script.serve();
+        let servers = Servers::new(&settings);
+        for worker in 0..2 {
+            let (_, _, data) = get(&mut *servers.remote(), &ask(&url(&server), 0..u64::MAX)).expect("it");
+            assert!(data == file, "{replies:?}");
+            assert_eq!(logins.load(Ordering::Relaxed), expected + worker, "{replies:?}");
+        }
+    }
+    // What cannot be done without is given up, and said.
+    let (server, _) = Script::new(&[("PASS", "230")]).serve();
+    let refusal = Servers::new(&settings).remote().open(&ask(&url(&server), 0..10)).expect_err("no end");
+    assert_eq!(refusal.why, Why::Unreachable, "{refusal:?}");
+    assert!(refusal.error.message.contains("or does not end its answer"), "{refusal:?}");
+}
+
+#[test]
 fn without_size_all_of_it_comes_whatever_part_is_asked_for() {
     let script = Script::new(&[("SIZE", "502 no")]);
     let file = script.file.clone();

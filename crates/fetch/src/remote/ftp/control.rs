@@ -43,6 +43,9 @@ const ONE_OF_SEVERAL: Duration = Duration::from_secs(5);
 /// Longest wait for a data connection, which comes from a host that answers.
 const DATA_CONNECT: Duration = Duration::from_secs(15);
 
+/// Longest wait for an answer that a file can do without: some servers end none that has no text.
+const BRIEF: Duration = Duration::from_secs(10);
+
 /// TLS sessions remembered for one control connection.
 const SESSIONS: usize = 8;
 
@@ -65,7 +68,23 @@ enum Security {
     Implicit,
 }
 
+impl Silence {
+    /// What is known by either.
+    pub const fn with(self, other: Self) -> Self {
+        Self {
+            size: self.size || other.size,
+            times: self.times || other.times,
+            extended: self.extended || other.extended,
+        }
+    }
+}
+
 impl Key {
+    /// Which server it is.
+    pub fn place(&self) -> String {
+        format!("{}:{}", self.host, self.port)
+    }
+
     /// What `url` needs. `ftps` begins with `AUTH TLS`, but for the port of implicit TLS.
     pub fn of(url: &Url, login: Option<Login>, implicit_port: u16) -> Result<Self, Refusal> {
         let Some(host) = url.host_str().filter(|host| !host.is_empty()) else {
@@ -80,6 +99,17 @@ impl Key {
         };
         Ok(Self { host, port, login, security })
     }
+}
+
+/// What a server does not answer, as far as it is known, so that it is not asked again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Silence {
+    /// `SIZE`.
+    size: bool,
+    /// `MDTM`.
+    times: bool,
+    /// `EPSV`.
+    extended: bool,
 }
 
 /// Why something did not work.
@@ -100,6 +130,12 @@ impl From<FtpError> for Trouble {
 }
 
 impl Trouble {
+    /// Whether nothing was said, or what was said did not end.
+    fn is_silence(error: &FtpError) -> bool {
+        matches!(error, FtpError::ConnectionError(error)
+            if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock))
+    }
+
     fn connection(error: io::Error) -> Self {
         Self::Server(FtpError::ConnectionError(error))
     }
@@ -175,7 +211,7 @@ impl Trouble {
             Self::Server(FtpError::ConnectionError(error)) => match error.kind() {
                 io::ErrorKind::ConnectionRefused => format!("{host} takes no connections"),
                 io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-                    format!("{host} does not answer in time")
+                    format!("{host} does not answer in time, or does not end its answer")
                 }
                 io::ErrorKind::UnexpectedEof
                 | io::ErrorKind::ConnectionReset
@@ -246,6 +282,8 @@ pub struct Control {
     /// Whether it knows `REST`, if it was asked.
     restart: Option<bool>,
     is_ipv4: bool,
+    timeout: Duration,
+    silence: Silence,
 }
 
 impl fmt::Debug for Control {
@@ -255,8 +293,13 @@ impl fmt::Debug for Control {
 }
 
 impl Control {
-    /// Connects and logs in.
-    pub fn connect(key: Key, settings: &ServerSettings, tls: &Tls) -> Result<Self, Trouble> {
+    /// Connects and logs in; what the server is known not to answer is not asked.
+    pub fn connect(
+        key: Key,
+        silence: Silence,
+        settings: &ServerSettings,
+        tls: &Tls,
+    ) -> Result<Self, Trouble> {
         let timeout = settings.timeout;
         let patient = || {
             let shared = tls.client().map_err(Trouble::Ours)?;
@@ -300,15 +343,25 @@ impl Control {
         if settings.ftp_active {
             ftp = ftp.active_mode(timeout);
         } else {
-            ftp.set_mode(Mode::ExtendedPassive);
+            ftp.set_mode(if silence.extended { Mode::Passive } else { Mode::ExtendedPassive });
         }
         let anonymous = Login { user: "anonymous".to_owned(), password: "anonymous@".to_owned() };
         let login = key.login.as_ref().unwrap_or(&anonymous);
         ftp.login(&login.user, &login.password)?;
         ftp.transfer_type(FileType::Binary)?;
-        let (extended, is_ipv4) = (!settings.ftp_active, address.is_ipv4());
-        let (has_size, has_times, restart, is_proven) = (true, true, None, false);
-        Ok(Self { key, ftp, has_size, has_times, extended, is_proven, unmade, restart, is_ipv4 })
+        Ok(Self {
+            key,
+            ftp,
+            has_size: !silence.size,
+            has_times: !silence.times,
+            extended: !settings.ftp_active && !silence.extended,
+            is_proven: false,
+            unmade,
+            restart: None,
+            is_ipv4: address.is_ipv4(),
+            timeout,
+            silence,
+        })
     }
 
     /// What it is for.
@@ -316,19 +369,39 @@ impl Control {
         &self.key
     }
 
+    /// What the server did not answer so far.
+    pub const fn silence(&self) -> Silence {
+        self.silence
+    }
+
+    /// Asks what a file can do without; the second says whether there was no answer.
+    fn briefly<T>(&mut self, ask: impl FnOnce(&mut RustlsFtpStream) -> FtpResult<T>) -> (FtpResult<T>, bool) {
+        let wait = |ftp: &RustlsFtpStream, time| ftp.get_ref().set_read_timeout(Some(time));
+        let answer = match wait(&self.ftp, self.timeout.min(BRIEF)) {
+            Ok(()) => ask(&mut self.ftp),
+            Err(error) => Err(FtpError::ConnectionError(error)),
+        };
+        let is_silent = answer.as_ref().is_err_and(Trouble::is_silence);
+        // Where it fails the connection is of no more use.
+        let waits = wait(&self.ftp, self.timeout).map_err(FtpError::ConnectionError);
+        (answer.and_then(|answer| waits.map(|()| answer)), is_silent)
+    }
+
     /// What the server says of the file at `path`.
     pub fn version(&mut self, path: &str) -> Result<Version, Trouble> {
-        let bytes = match self.has_size.then(|| self.ftp.size(path)) {
-            Some(Ok(size)) => Some(size as u64),
-            Some(Err(error)) => {
+        let bytes = match self.has_size.then(|| self.briefly(|ftp| ftp.size(path))) {
+            Some((Ok(size), _)) => Some(size as u64),
+            Some((Err(error), is_silent)) => {
+                self.silence.size = is_silent;
                 self.has_size = tolerated(error)?;
                 None
             }
             None => None,
         };
-        let modified = match self.has_times.then(|| self.ftp.mdtm(path)) {
-            Some(Ok(time)) => Some(Timestamp { seconds: time.and_utc().timestamp(), nanoseconds: 0 }),
-            Some(Err(error)) => {
+        let modified = match self.has_times.then(|| self.briefly(|ftp| ftp.mdtm(path))) {
+            Some((Ok(time), _)) => Some(Timestamp { seconds: time.and_utc().timestamp(), nanoseconds: 0 }),
+            Some((Err(error), is_silent)) => {
+                self.silence.times = is_silent;
                 self.has_times = tolerated(error)?;
                 None
             }
@@ -341,6 +414,9 @@ impl Control {
     /// is then returned in its place.
     pub fn retrieve(&mut self, path: &str, start: u64) -> Result<(Transfer, u64), Trouble> {
         let start = if start > 0 && !self.has_restart()? { 0 } else { start };
+        if self.extended && self.is_ipv4 && !self.is_proven {
+            self.answers_epsv()?;
+        }
         let mut first = None;
         loop {
             let offset = usize::try_from(start).map_err(|_| FtpError::BadResponse)?;
@@ -362,6 +438,18 @@ impl Control {
             self.extend(true);
             let is_about_file = matches!(first.reply(), Some((425 | 550, _)));
             return Err(if is_about_file { first } else { trouble });
+        }
+    }
+
+    /// Asks for a data connection that is not used, and fails if there is no answer: else RETR would be waited for in vain.
+    fn answers_epsv(&mut self) -> Result<(), Trouble> {
+        let (asked, is_silent) =
+            self.briefly(|ftp| ftp.custom_command("EPSV", &[Status::ExtendedPassiveMode]));
+        self.silence.extended = is_silent;
+        match asked {
+            Err(error) if is_silent => Err(error.into()),
+            // What else is wrong shows again.
+            _ => Ok(()),
         }
     }
 
