@@ -17,7 +17,7 @@ use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
-use tidegate_transfer::outage::{Next, Outage, pause};
+use tidegate_transfer::outage::{NO_SUCH_NAME, Next, Outage, pause};
 use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
@@ -195,7 +195,9 @@ impl Job<'_> {
             if !error.is_retryable() || self.work.retry_for.is_zero() {
                 break Some(error);
             }
-            let (failures, left, tell) = match outage.failed(Instant::now(), self.work.retry_for) {
+            let is_misspelt = !reached && error.is_no_such_name();
+            let most = if is_misspelt { NO_SUCH_NAME } else { Duration::MAX };
+            let (failures, left, tell) = match outage.failed(Instant::now(), self.work.retry_for.min(most)) {
                 Next::Again { failures, left, tell } => (failures, left, tell),
                 Next::GiveUp(lasted) => {
                     let lasted = duration_in_words(lasted);
@@ -203,7 +205,7 @@ impl Job<'_> {
                     break Some(error.in_words(why));
                 }
             };
-            if tell {
+            if tell && !is_misspelt {
                 tracing::warn!("{}", outage_line::write(&error.to_string(), true, &duration_in_words(left)));
             }
             if !sleep(pause(failures, left), &self.work.interrupt) {

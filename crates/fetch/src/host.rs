@@ -375,6 +375,11 @@ impl Host {
         next
     }
 
+    /// Whether it has ever answered in this run.
+    pub fn has_answered(&self) -> bool {
+        self.lock().outage.has_known()
+    }
+
     /// How long to wait before the `n`-th try of something, with jitter.
     pub fn jitter(&self, n: u32) -> Duration {
         self.lock().wait(n)

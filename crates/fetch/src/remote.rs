@@ -153,6 +153,8 @@ pub struct Refusal {
     pub retry_after: Option<Duration>,
     /// Whether it is the link that is refused, so that a fresh one may be taken (401, 403, and 400 that says so).
     pub refuses_link: bool,
+    /// Whether there is no host of that name, as far as the resolver knows.
+    pub names_no_host: bool,
 }
 
 impl Refusal {
@@ -171,7 +173,13 @@ impl Refusal {
 
     /// A refusal for a reason of another kind. Servers choose words of it, which are escaped here.
     pub fn of(why: Why, error: Error) -> Self {
-        Self { why, error: foreign::error(error), retry_after: None, refuses_link: false }
+        Self {
+            why,
+            error: foreign::error(error),
+            retry_after: None,
+            refuses_link: false,
+            names_no_host: false,
+        }
     }
 
     /// The same refusal, speaking of `object` rather than of the URL it was asked for by.

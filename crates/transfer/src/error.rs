@@ -29,6 +29,13 @@ pub struct Error {
 #[derive(Clone, Debug)]
 pub struct Cause(Arc<io::Error>);
 
+/// Whether `error` is that a host's name does not exist, and not that nobody can tell now. The resolver's own words are all
+/// that the standard library hands on.
+pub fn is_no_such_name(error: &io::Error) -> bool {
+    let text = error.to_string();
+    text.contains("failed to lookup") && !text.contains("Temporary failure") && !text.contains("Try again")
+}
+
 /// Two errors are one if they say the same.
 impl PartialEq for Cause {
     fn eq(&self, _: &Self) -> bool {
@@ -105,6 +112,11 @@ impl Error {
     /// Whether the same request may succeed later without anybody's help.
     pub fn is_retryable(&self) -> bool {
         matches!(self.kind, ErrorKind::Connection)
+    }
+
+    /// Whether it came of a host's name that does not exist.
+    pub fn is_no_such_name(&self) -> bool {
+        self.cause.as_ref().is_some_and(|cause| is_no_such_name(&cause.0))
     }
 
     /// The same error in other words.

@@ -15,6 +15,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// How often people are told that the wait goes on.
 const TELLING: Duration = Duration::from_secs(60);
 
+/// How long a host is waited for of which there is no such name: a resolver has bad moments, too.
+pub const NO_SUCH_NAME: Duration = Duration::from_secs(3);
+
 /// Failures in a row of reaching somebody.
 #[derive(Clone, Debug, Default)]
 pub struct Outage {
@@ -54,6 +57,11 @@ impl Outage {
     /// Somebody is there, although there was no answer.
     pub fn is_known(&mut self) {
         self.known = true;
+    }
+
+    /// Whether somebody has ever been there.
+    pub const fn has_known(&self) -> bool {
+        self.known
     }
 
     /// Nobody answered at `now`, whom to wait for up to `retry_for` from the first such time on.

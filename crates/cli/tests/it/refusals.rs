@@ -2,6 +2,7 @@
 //! be quiet.
 
 use std::fs;
+use std::net::ToSocketAddrs;
 use std::process::Stdio;
 
 use crate::common::{World, eventually, signal, wait};
@@ -233,4 +234,34 @@ fn what_may_not_be_deleted_is_no_file_that_failed() {
     assert_eq!((world.tree("dst").len(), &files["deleted"]), (2, &1.into()), "{ran}");
     let told = ran["failures"][0]["message"].as_str().unwrap_or_default();
     assert!(told.contains("--max-delete"), "{ran}");
+}
+
+#[test]
+fn a_host_whose_name_does_not_exist_is_given_up_soon_and_named() {
+    let world = world();
+    // No label is that long, which is known without asking anybody. An address of ours may not have it, either.
+    let (host, other) = (format!("{}.example", "x".repeat(64)), "nohost.invalid");
+    let ticket = world.endpoint("a", &[]).address.replace("127.0.0.1", other);
+    let [web, ftp] = ["http", "ftp"].map(|scheme| format!("{scheme}://{host}/file"));
+    let mut commands: Vec<(&str, &[&str])> = Vec::new();
+    let (copy, put) = (["copy", "dir", &*ticket], ["put", "dir/file", &*web]);
+    let gets = [(&web, "web"), (&ftp, "ftp")].map(|(url, out)| ["get", &**url, "-o", out]);
+    commands.extend([&put[..], &gets[0], &gets[1]].map(|arguments| (&*host, arguments)));
+    // Where nobody answers for names, none is known not to exist.
+    let asked = (other, 1).to_socket_addrs().expect_err("nobody may have it");
+    commands.extend(asked.to_string().contains("not known").then_some((other, &copy[..])));
+    let begun: Vec<_> = commands
+        .into_iter()
+        .map(|(host, arguments)| {
+            let mut command = world.command();
+            command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+            (host, arguments, command.spawn().expect("started"))
+        })
+        .collect();
+    for (host, arguments, child) in begun {
+        let ran = wait(child);
+        assert_ne!(ran.code, 0, "{arguments:?}: {ran:?}");
+        let named = ran.err.lines().filter(|line| line.contains(host)).count();
+        assert!(named == 1 && !ran.err.contains("trying again"), "{arguments:?}: {ran:?}");
+    }
 }

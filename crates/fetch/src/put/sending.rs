@@ -25,6 +25,9 @@ const NAP: Duration = Duration::from_millis(20);
 /// How long a server that asks everybody to come again later is tried again.
 const RETRY_FOR: Duration = Duration::from_secs(600);
 
+/// How often a server is tried again whose name does not exist: a resolver has bad moments, too.
+const MISSPELT: u32 = 2;
+
 /// Most bytes handed over at once, so that a rate is kept evenly.
 const SIP: usize = 64 << 10;
 
@@ -105,7 +108,8 @@ impl Worker<'_> {
                 if matches!(refusal.why, Why::Broken | Why::Unreachable)
                     && refusal.error.kind != ErrorKind::Corrupt =>
             {
-                if let Some(wait) = host.lost(now, self.proven) {
+                let is_told = !refusal.names_no_host || host.has_answered();
+                if let Some(wait) = host.lost(now, self.proven).filter(|_| is_told) {
                     tracing::warn!("{}; trying again in {:.1} s", refusal.error, wait.as_secs_f64());
                 }
                 self.proven = false;
@@ -150,7 +154,9 @@ impl Worker<'_> {
                 answer => return answer,
             };
             tries += 1;
-            if tries > self.shared.settings.retries || !self.rest(&refusal, tries) {
+            let is_misspelt = refusal.names_no_host && !self.shared.host.has_answered();
+            let most = if is_misspelt { MISSPELT } else { u32::MAX };
+            if tries > self.shared.settings.retries.min(most) || !self.rest(&refusal, tries) {
                 return Err(refusal);
             }
         }

@@ -224,6 +224,7 @@ pub(crate) fn unanswered(what: &str, url: &Url, error: &ureq::Error) -> Refusal 
     // A name that is not known may be a resolver's bad moment, and the whole target depends on it.
     if refusal.why == Why::Missing {
         (refusal.why, refusal.error.kind) = (Why::Unreachable, ErrorKind::Connection);
+        refusal.names_no_host = true;
     }
     refusal
 }

@@ -14,7 +14,7 @@ use suppaftp::types::FileType;
 use suppaftp::{
     FtpError, FtpResult, Mode, RustlsConnector, RustlsFtpStream, Status, TlsConnector, TransferStream,
 };
-use tidegate_transfer::error::Error;
+use tidegate_transfer::error::{Error, is_no_such_name};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::text;
 use url::Url;
@@ -506,10 +506,8 @@ fn tolerated(error: FtpError) -> Result<bool, Trouble> {
 fn reach(host: &str, port: u16, timeout: Duration) -> Result<(SocketAddr, TcpStream), Trouble> {
     let addresses: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
         Ok(found) => found.collect(),
-        Err(error) if error.to_string().contains("Temporary failure") => {
-            return Err(Trouble::connection(error));
-        }
-        Err(_) => Vec::new(),
+        Err(error) if is_no_such_name(&error) => Vec::new(),
+        Err(error) => return Err(Trouble::connection(error)),
     };
     // One of several gets less time: many machines have an IPv6 address and no way out by it.
     let each = if addresses.len() > 1 { timeout.min(ONE_OF_SEVERAL) } else { timeout };

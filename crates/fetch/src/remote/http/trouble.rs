@@ -3,7 +3,7 @@
 use std::io;
 use std::time::SystemTime;
 
-use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::error::{Error, ErrorKind, is_no_such_name};
 use ureq::http::Response;
 use url::Url;
 
@@ -98,7 +98,7 @@ fn told(url: &Url, error: &ureq::Error) -> Refusal {
     }
     match error {
         ureq::Error::HostNotFound => refuse(Why::Missing, format!("there is no host {name}")),
-        ureq::Error::Io(error) if is_unknown_host(error) => {
+        ureq::Error::Io(error) if is_no_such_name(error) => {
             refuse(Why::Missing, format!("there is no host {name}"))
         }
         ureq::Error::Timeout(_) => refuse(Why::Unreachable, format!("{host} does not answer in time")),
@@ -137,10 +137,4 @@ pub fn tls_error(error: &ureq::Error) -> Option<&rustls::Error> {
         ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),
         _ => None,
     }
-}
-
-/// The system's resolver tells "no such name" from "no answer" only in words.
-fn is_unknown_host(error: &io::Error) -> bool {
-    let text = error.to_string();
-    text.contains("failed to lookup") && !text.contains("Temporary failure") && !text.contains("Try again")
 }
