@@ -99,6 +99,11 @@ impl Renewal {
         Ok(Some(&files.cert))
     }
 
+    /// Whether there is no certificate to be read.
+    pub fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
     /// The same, and tells the log of it.
     pub fn renew_and_tell(&self) {
         match self.renew() {

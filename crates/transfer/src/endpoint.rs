@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use rustls::ServerConfig;
+use rustls::{RootCertStore, ServerConfig};
 
 use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
@@ -35,7 +35,7 @@ use crate::quota::{Allowance, Held, remember};
 use crate::sys::clock::{self, Instant};
 use crate::sys::confined::{self, Root};
 use crate::sys::net::{self, Shutdown, TcpListener, TcpStream};
-use crate::sys::sync::Mutex;
+use crate::sys::sync::{Mutex, RwLock};
 use crate::sys::thread;
 use crate::sys::{fs, host, lock, random};
 use crate::wire::channel::Channel;
@@ -128,8 +128,7 @@ pub struct Endpoint {
     /// What lies beneath the root, or where links lead, and no peer finds.
     hidden: Vec<PathBuf>,
     listener: TcpListener,
-    identity: Arc<Identity>,
-    tls: Arc<ServerConfig>,
+    shown: RwLock<Shown>,
     secret: Digest,
     catalogues: Catalogues,
     unauthenticated: Mutex<UnauthenticatedPeers<TcpStream>>,
@@ -147,6 +146,15 @@ pub struct Endpoint {
     http: OnceLock<String>,
     revoked: Mutex<access::Revoked>,
     counted: Counted,
+}
+
+/// Who the endpoint is to those who connect.
+#[derive(Clone, Debug)]
+struct Shown {
+    identity: Arc<Identity>,
+    tls: Arc<ServerConfig>,
+    /// With a PKI: its authorities, and those of before, of which peers may be whose transfers still run.
+    authorities: Option<Arc<RootCertStore>>,
 }
 
 impl Neighbour for Endpoint {
@@ -183,14 +191,14 @@ impl Endpoint {
                 if error.kind() == std::io::ErrorKind::AddrInUse { ErrorKind::Busy } else { ErrorKind::Io };
             Error::new(kind, format!("cannot listen on {}: {error}", config.listen))
         })?;
-        let tls = identity.server()?;
+        let authorities = identity.authorities_with(None);
+        let shown = RwLock::new(Shown { tls: identity.server()?, identity, authorities });
         Ok(Arc::new(Self {
             served: ServedRoot::new(root, absolute),
             followed,
             hidden,
             listener,
-            identity,
-            tls,
+            shown,
             secret,
             catalogues,
             unauthenticated: Mutex::new(UnauthenticatedPeers::new(Caps::within(host::descriptors() as u64))),
@@ -210,6 +218,32 @@ impl Endpoint {
         }))
     }
 
+    fn shown(&self) -> Shown {
+        self.shown.read().expect("not poisoned").clone()
+    }
+
+    fn identity(&self) -> Arc<Identity> {
+        self.shown().identity
+    }
+
+    /// The site's own PKI, if it has one.
+    fn pki(&self) -> Option<Arc<Identity>> {
+        Some(self.identity()).filter(|identity| identity.is_mutual())
+    }
+
+    /// From now on the site's PKI is this. Sessions that run go on, and so do their data streams, which show what their session
+    /// proved.
+    ///
+    /// # Errors
+    /// It cannot be used; then all stays as it was.
+    pub fn renew(&self, identity: Arc<Identity>) -> Result<()> {
+        let mut shown = self.shown.write().expect("not poisoned");
+        let authorities = identity.authorities_with(shown.authorities.as_ref());
+        let tls = identity.server_knowing(authorities.clone())?;
+        *shown = Shown { identity, tls, authorities };
+        Ok(())
+    }
+
     /// The address peers use, with a ticket that allows `claims` (none with a PKI).
     pub fn address(&self, claims: &Claims) -> Result<Address> {
         let local = self.listens_at()?;
@@ -219,14 +253,14 @@ impl Endpoint {
             None if local.ip().is_unspecified() => String::from_utf8_lossy(&host::name()).into_owned(),
             None => local.ip().to_string(),
         };
-        let ticket = (!self.identity.is_mutual()).then(|| self.ticket(claims));
+        let ticket = (!self.identity().is_mutual()).then(|| self.ticket(claims));
         let port = advertised.and_then(|place| place.port).unwrap_or_else(|| local.port());
         Ok(Address { ticket, host, port, path: Vec::new() })
     }
 
     fn ticket(&self, claims: &Claims) -> Ticket {
         let claims = claims.encode();
-        Ticket { fingerprint: self.identity.fingerprint(), key: derive_key(&self.secret, &claims), claims }
+        Ticket { fingerprint: self.identity().fingerprint(), key: derive_key(&self.secret, &claims), claims }
     }
 
     /// Accepts connections until [`drain`](Self::drain) is called and the last transfer has ended.
@@ -341,7 +375,7 @@ impl Endpoint {
         };
         let endpoint = Arc::clone(self);
         let welcome = move || {
-            let arrival = handshake::accept(socket, &endpoint.tls, endpoint.config.clear);
+            let arrival = handshake::accept(socket, &endpoint.shown().tls, endpoint.config.clear);
             endpoint.unauthenticated.lock().expect("not poisoned").leave(number);
             match arrival {
                 Ok(None) => {}
@@ -412,9 +446,11 @@ impl Endpoint {
             );
             return Err(Error::new(ErrorKind::Protocol, why));
         };
+        let identity = self.identity();
+        // What let it in may have been an authority of before.
+        identity.check_peer(channel.peer_certificates())?;
         let claims = match &hello.claims {
-            // With a PKI the certificate was checked in the TLS handshake.
-            None if self.identity.is_mutual() => Claims { delete: self.config.allow_delete, ..Claims::FULL },
+            None if identity.is_mutual() => Claims { delete: self.config.allow_delete, ..Claims::FULL },
             None => return refuse("a ticket is needed"),
             Some(claims) => {
                 let key = derive_key(&self.secret, claims);

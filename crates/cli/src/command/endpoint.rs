@@ -32,7 +32,7 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIF
 ///
 /// The first line on standard output is the ticket, a URL to which a path is appended. Key, secret and
 /// so the ticket survive a restart. SIGTERM lets running transfers finish and exits 0. SIGHUP reads the
-/// certificate of --https again and ends nothing.
+/// certificates of --https and of the site's PKI again and ends nothing.
 #[derive(Debug, Args)]
 pub struct EndpointArgs {
     /// The directory to serve; nothing outside it can be reached, but by --follow. This program's own state and keys are not
@@ -136,7 +136,8 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
     let address = endpoint.address(&claims)?;
     let over_http = args.http.serve(&endpoint, &address.host)?;
     // Whoever reads the address may send one.
-    drain_on_signals(&endpoint, over_http.as_ref().map(OverHttp::renewal).unwrap_or_default());
+    let renewal = over_http.as_ref().map(OverHttp::renewal).unwrap_or_default();
+    drain_on_signals(&endpoint, renewal, args.trust.clone());
     {
         let mut out = std::io::stdout().lock();
         writeln!(out, "{address}")?;
@@ -169,9 +170,27 @@ fn say_what_is_not_served(endpoint: &Endpoint) {
     }
 }
 
+/// Reads the certificates again; what cannot be used stays as it was.
+fn read_again(endpoint: &Endpoint, renewal: &Renewal, trust: &TrustArgs) {
+    let renewed = trust.pki().and_then(|pki| pki.map(|identity| endpoint.renew(identity)).transpose());
+    let has_pki = match renewed {
+        Ok(renewed) => {
+            renewed.iter().for_each(|()| tracing::info!("the site's certificates were read again"));
+            renewed.is_some()
+        }
+        Err(error) => {
+            tracing::warn!("the site's certificates stay those of before: {error}");
+            true
+        }
+    };
+    if !has_pki || !renewal.is_none() {
+        renewal.renew_and_tell();
+    }
+}
+
 /// SIGTERM or Ctrl-C: no new sessions, and the end once the running ones are done. A second: at once. SIGHUP: the
-/// certificate is read again, and nothing ends.
-fn drain_on_signals(endpoint: &Arc<Endpoint>, renewal: Renewal) {
+/// certificates are read again, and nothing ends.
+fn drain_on_signals(endpoint: &Arc<Endpoint>, renewal: Renewal, trust: TrustArgs) {
     use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
     let endpoint = Arc::clone(endpoint);
     match signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP]) {
@@ -180,7 +199,7 @@ fn drain_on_signals(endpoint: &Arc<Endpoint>, renewal: Renewal) {
                 let mut drains = false;
                 for signal in signals.forever() {
                     match signal {
-                        SIGHUP => renewal.renew_and_tell(),
+                        SIGHUP => read_again(&endpoint, &renewal, &trust),
                         _ if drains => std::process::exit(i32::from(crate::exit::INTERRUPTED)),
                         _ => {
                             tracing::info!("draining: running transfers may finish, new ones are refused");

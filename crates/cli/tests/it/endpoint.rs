@@ -8,6 +8,7 @@ use std::net::TcpStream;
 use std::process::Stdio;
 
 use crate::common::{World, eventually, signal, wait};
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::process::Signal;
 
 #[test]
@@ -138,43 +139,88 @@ fn clear_data_must_be_asked_for_on_both_ends() {
     assert!(world.read("back") == world.read("file") && !world.path("a/x").exists());
 }
 
+/// A CA whose certificate is in the file `name`.
+fn authority(world: &World, name: &str) -> Issuer<'static, KeyPair> {
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let key = KeyPair::generate().expect("a key");
+    world.write(name, params.self_signed(&key).expect("signed").pem());
+    Issuer::new(params, key)
+}
+
+/// Options with what `issuer` certifies of `name`.
+fn certify(world: &World, name: &str, issuer: &Issuer<'_, KeyPair>) -> [&'static str; 6] {
+    let key = KeyPair::generate().expect("a key");
+    let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
+    world.write(format!("{name}.pem"), params.signed_by(&key, issuer).expect("signed").pem());
+    world.write(format!("{name}.key"), key.serialize_pem());
+    let [cert, key] = ["pem", "key"].map(|end| -> &str { format!("{name}.{end}").leak() });
+    ["--tls-ca", "ca.pem", "--tls-cert", cert, "--tls-key", key]
+}
+
+#[test]
+fn a_sites_certificates_are_read_again_and_nothing_ends() {
+    let world = World::new();
+    let before = authority(&world, "ca.pem");
+    let (us, server) = (certify(&world, "us", &before), certify(&world, "server", &before));
+    let a = world.endpoint("a", &[&["-v"], &server[..]].concat());
+    world.write("file", "x");
+    let copy = |to: &str| [&["copy", "file", &a.at(to), "--retry-for", "0s"], &us[..]].concat().join(" ");
+    let runs = |to: &str| world.run(&copy(to).split(' ').collect::<Vec<_>>()).code;
+    let mut command = world.command();
+    world.fill("large", 3 << 20, 2);
+    let slow = copy("slow").replace("copy file ", "copy large ");
+    command.args(slow.split(' ')).args(["--limit-link", "10Mbit/s", "--max-workers", "1"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    eventually(|| world.path("a/.tidegate").exists());
+    // Another authority, and what it certifies, in the same files.
+    let kept = ["ca.pem", "us.pem", "us.key"].map(|name| (name, world.read(name)));
+    let after = authority(&world, "ca.pem");
+    for name in ["us", "server"] {
+        certify(&world, name, &after);
+    }
+    assert_eq!(runs("early"), 5, "what was read at the start is shown until it is read again");
+    signal(a.id(), Signal::HUP);
+    eventually(|| a.log().contains("the site's certificates were read again"));
+    assert_eq!(runs("x"), 0, "{}", a.log());
+    let ran = wait(child);
+    assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?} {}", a.log());
+    let renewed = ["ca.pem", "us.pem", "us.key"].map(|name| (name, world.read(name)));
+    // Whom the authority of before has certified is let in no more, though he knows the new one.
+    kept[1..].iter().for_each(|(name, content)| world.write(name, content));
+    assert_eq!(runs("old"), 5, "{}", a.log());
+    renewed.iter().for_each(|(name, content)| world.write(name, content));
+    // A damaged file, and a key of another certificate.
+    for (damaged, content) in [("server.pem", &b"no certificate"[..]), ("server.key", &renewed[2].1)] {
+        let good = world.read(damaged);
+        world.write(damaged, content);
+        let told = |log: &str| log.matches("the site's certificates stay those of before").count();
+        let count = told(&a.log());
+        signal(a.id(), Signal::HUP);
+        eventually(|| told(&a.log()) == count + 1);
+        assert_eq!(runs("y"), 0, "{damaged}: {}", a.log());
+        world.write(damaged, good);
+    }
+    assert_eq!(world.tree("a"), ["slow", "x", "y"]);
+}
+
 #[test]
 fn a_site_with_its_own_pki_needs_no_tickets() {
-    use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
     let world = World::new();
-    let authority = |name: &str| {
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let key = KeyPair::generate().expect("a key");
-        world.write(name, params.self_signed(&key).expect("signed").pem());
-        Issuer::new(params, key)
-    };
-    let certify = |name: &str, issuer: &Issuer<'_, KeyPair>| {
-        let key = KeyPair::generate().expect("a key");
-        let params = CertificateParams::new(vec!["127.0.0.1".to_owned()]).expect("a name");
-        world.write(format!("{name}.pem"), params.signed_by(&key, issuer).expect("signed").pem());
-        world.write(format!("{name}.key"), key.serialize_pem());
-        [
-            "--tls-ca".to_owned(),
-            "ca.pem".to_owned(),
-            "--tls-cert".to_owned(),
-            format!("{name}.pem"),
-            "--tls-key".to_owned(),
-            format!("{name}.key"),
-        ]
-    };
-    let (ours, theirs) = (authority("ca.pem"), authority("other.pem"));
-    let (us, server, stranger) =
-        (certify("us", &ours), certify("server", &ours), certify("stranger", &theirs));
-    let text = |of: &[String; 6]| of.clone().map(|part| -> &'static str { part.leak() });
-    let (a, b) = (world.endpoint("a", &text(&server)), world.endpoint("b", &text(&server)));
+    let (ours, theirs) = (authority(&world, "ca.pem"), authority(&world, "other.pem"));
+    let (us, server, stranger) = (
+        certify(&world, "us", &ours),
+        certify(&world, "server", &ours),
+        certify(&world, "stranger", &theirs),
+    );
+    let (a, b) = (world.endpoint("a", &server), world.endpoint("b", &server));
     assert!(!a.address.contains('@'), "no ticket is printed");
     world.fill("file", 1 << 20, 1);
-    world.ok(&[&["copy", "file", &a.at("x")], &text(&us)[..]].concat());
-    world.ok(&[&["copy", &a.at("x"), "back"], &text(&us)[..]].concat());
-    world.ok(&[&["copy", &a.at("x"), &b.at("y")], &text(&us)[..]].concat());
+    world.ok(&[&["copy", "file", &a.at("x")], &us[..]].concat());
+    world.ok(&[&["copy", &a.at("x"), "back"], &us[..]].concat());
+    world.ok(&[&["copy", &a.at("x"), &b.at("y")], &us[..]].concat());
     assert!(world.read("back") == world.read("file") && world.read("b/y") == world.read("file"));
-    for (who, code, word) in [(&text(&stranger)[..], 5, "refused"), (&[], 2, "holds no ticket")] {
+    for (who, code, word) in [(&stranger[..], 5, "refused"), (&[], 2, "holds no ticket")] {
         let ran = world.run(&[&["copy", "file", &a.at("never")], who].concat());
         assert!(ran.code == code && ran.err.contains(word), "{ran:?}");
     }

@@ -136,7 +136,7 @@ struct Caller<'a> {
 impl Caller<'_> {
     /// Who it is, for the log.
     fn name(&self, endpoint: &Endpoint) -> String {
-        let what = if endpoint.identity.is_mutual() { "certificate" } else { "ticket" };
+        let what = if endpoint.identity().is_mutual() { "certificate" } else { "ticket" };
         format!("{} ({what} {})", self.peer, accounts::name(&self.session.account.id))
     }
 }
@@ -509,7 +509,7 @@ fn relay(
         run,
         stall,
         interrupt: interrupt.clone(),
-        pki: endpoint.config.pki.clone(),
+        pki: endpoint.pki(),
         catalogues: Catalogues::none(),
         share: share.clone(),
         carriers: Carriers::default(),

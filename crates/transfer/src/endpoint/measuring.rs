@@ -82,7 +82,8 @@ pub fn between(
     let end = Instant::now() + limit;
     let config = &endpoint.config;
     let metadata = &session.account.share.metadata;
-    let link = reach::open(address, config.pki.as_ref(), config.allow_local_targets, metadata)?;
+    let pki = endpoint.pki();
+    let link = reach::open(address, pki.as_ref(), config.allow_local_targets, metadata)?;
     let server = Iperf3Server::ask_over(link, limit)?;
     let report = servers.measure(server.address(), test, || goes_on(endpoint, inbox, end))?;
     outbox.send(&Message::Iperf3Report(report));

@@ -5,6 +5,7 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use rustls::Connection;
+use rustls::pki_types::CertificateDer;
 
 use crate::sys::clock::Instant;
 use crate::sys::net::{self, Shutdown, TcpStream};
@@ -69,14 +70,17 @@ impl Channel {
         tls.flush_records()
     }
 
-    /// The peer's certificate, if it showed one.
-    pub fn peer_certificate(&self) -> Option<&[u8]> {
+    /// The peer's certificates, if it showed any.
+    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         match self {
-            Self::Clear(_) => None,
-            Self::Tls(tls) => {
-                tls.connection.peer_certificates()?.first().map(|certificate| certificate.as_ref())
-            }
+            Self::Clear(_) => &[],
+            Self::Tls(tls) => tls.connection.peer_certificates().unwrap_or_default(),
         }
+    }
+
+    /// The peer's own certificate, if it showed one.
+    pub fn peer_certificate(&self) -> Option<&[u8]> {
+        self.peer_certificates().first().map(|certificate| certificate.as_ref())
     }
 
     /// Bytes that only the two ends of this TLS connection know; empty on a clear channel.

@@ -3,17 +3,20 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring};
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::WebPkiClientVerifier;
+use rustls::server::danger::ClientCertVerifier;
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
 
 use crate::error::{Error, ErrorKind, Result, plain};
 use crate::hash::Digest;
 use crate::sys;
+use crate::sys::clock;
 
 /// A certificate and its key, and for mutual TLS the CA that the peer's must be signed by.
 #[derive(Debug)]
@@ -145,18 +148,48 @@ impl Identity {
         self.roots.is_some()
     }
 
+    /// Whom our authorities let in, if peers prove themselves by certificate.
+    fn verifier(&self, roots: Arc<RootCertStore>) -> Result<Arc<dyn ClientCertVerifier>> {
+        WebPkiClientVerifier::builder_with_provider(roots, provider())
+            .build()
+            .map_err(|error| tls_error("cannot use the CA", error))
+    }
+
+    /// Refuses the certificates that a peer showed unless our authorities have signed them.
+    pub fn check_peer(&self, shown: &[CertificateDer<'_>]) -> Result<()> {
+        let Some(roots) = &self.roots else { return Ok(()) };
+        let refused = "the certificate is not valid here";
+        let Some((own, between)) = shown.split_first() else {
+            return Err(Error::new(ErrorKind::Authentication, refused));
+        };
+        let now = UnixTime::since_unix_epoch(clock::wall().duration_since(UNIX_EPOCH).unwrap_or_default());
+        let verified = self.verifier(Arc::clone(roots))?.verify_client_cert(own, between, now);
+        verified.map(drop).map_err(|error| tls_error(refused, error))
+    }
+
+    /// The authorities of both, each once.
+    pub fn authorities_with(&self, earlier: Option<&Arc<RootCertStore>>) -> Option<Arc<RootCertStore>> {
+        let mut all = RootCertStore::clone(self.roots.as_ref()?);
+        for authority in earlier.into_iter().flat_map(|earlier| &earlier.roots) {
+            if !all.roots.contains(authority) {
+                all.roots.push(authority.clone());
+            }
+        }
+        Some(Arc::new(all))
+    }
+
     /// The endpoint's side of TLS.
     pub fn server(&self) -> Result<Arc<ServerConfig>> {
+        self.server_knowing(self.roots.clone())
+    }
+
+    /// The same where the certificates of peers may be of these authorities.
+    pub fn server_knowing(&self, roots: Option<Arc<RootCertStore>>) -> Result<Arc<ServerConfig>> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| tls_error("cannot set up TLS", error))?;
-        let builder = match &self.roots {
-            Some(roots) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(roots), provider())
-                    .build()
-                    .map_err(|error| tls_error("cannot use the CA", error))?;
-                builder.with_client_cert_verifier(verifier)
-            }
+        let builder = match roots {
+            Some(roots) => builder.with_client_cert_verifier(self.verifier(roots)?),
             None => builder.with_no_client_auth(),
         };
         let mut config = builder
