@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use blake3::hazmat::{HasherExt, Mode, merge_subtrees_non_root, merge_subtrees_root};
+use serde::{Deserialize, Serialize};
 
 use crate::manifest::{BLOCK, SEGMENT, segment_count, segment_range};
 
@@ -34,6 +35,32 @@ fn merge(leaves: &[Digest], root: bool) -> Digest {
         *merge_subtrees_root(&left, &right, Mode::Hash).as_bytes()
     } else {
         merge_subtrees_non_root(&left, &right, Mode::Hash)
+    }
+}
+
+/// Some of a segment's blocks, of which not all are there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SomeBlocks {
+    /// Which segment.
+    pub segment: u64,
+    /// Which of its blocks, a bit each.
+    pub have: u32,
+    /// What their hashes hash to, in their order.
+    pub digest: Digest,
+}
+
+impl SomeBlocks {
+    /// Those of which these are the hashes, in their order.
+    pub fn of(segment: u64, have: u32, leaves: &[Digest]) -> Self {
+        Self { segment, have, digest: *blake3::hash(leaves.as_flattened()).as_bytes() }
+    }
+
+    /// Where in a file of `size` bytes they lie.
+    pub fn ranges(self, size: u64) -> impl Iterator<Item = Range<u64>> {
+        let first = self.segment.saturating_mul(SEGMENT);
+        let bits = (0..u32::BITS).filter(move |bit| self.have & (1 << bit) != 0);
+        let starts = bits.map(move |bit| first.saturating_add(u64::from(bit) * BLOCK));
+        starts.filter(move |&start| start < size).map(move |start| start..(start + BLOCK).min(size))
     }
 }
 
@@ -145,6 +172,27 @@ impl FileHash {
     /// The complete segments and their hashes, in order.
     pub fn segments(&self) -> impl Iterator<Item = (u64, Digest)> {
         self.done.iter().map(|(index, digest)| (*index, *digest))
+    }
+
+    /// What is there of segments that are not complete.
+    pub fn incomplete(&self) -> Vec<SomeBlocks> {
+        let some = self.open.iter().map(|(segment, open)| SomeBlocks::of(*segment, open.have, &open.leaves));
+        some.collect()
+    }
+
+    /// The byte ranges that are there, of segments that are not complete, too; joined where they touch.
+    pub fn blocks(&self) -> Vec<Range<u64>> {
+        let open = self.incomplete().into_iter().flat_map(|some| some.ranges(self.size));
+        let mut all: Vec<Range<u64>> = self.ranges().into_iter().chain(open).collect();
+        all.sort_unstable_by_key(|range| range.start);
+        let mut joined: Vec<Range<u64>> = Vec::new();
+        for range in all {
+            match joined.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => joined.push(range),
+            }
+        }
+        joined
     }
 
     /// The hash of segment `index`, once it is complete.

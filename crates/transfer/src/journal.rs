@@ -9,8 +9,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
-use crate::hash::Digest;
-use crate::manifest::{Entry, Fingerprint, Kind};
+use crate::hash::{Digest, SomeBlocks};
+use crate::manifest::{self, BLOCK, Entry, Fingerprint, Kind};
 use crate::path::RelPath;
 use crate::quota::{Held, Quota};
 use crate::record_log::{RecordLog, Replay};
@@ -32,6 +32,8 @@ enum Record {
     Ready { file: Key, version: Fingerprint, root: Digest },
     /// What was said of a file holds no longer: it is received anew, from its first byte.
     Anew { file: Key },
+    /// Blocks of segments that were not complete when a run ended, durable.
+    Blocks { file: Key, version: Fingerprint, blocks: Vec<SomeBlocks> },
 }
 
 /// What an earlier run left of one file.
@@ -42,6 +44,8 @@ pub struct Left {
     pub segments: HashMap<u64, Digest>,
     /// The root hash, if the file was complete.
     pub root: Option<Digest>,
+    /// Blocks of other segments, of a download alone.
+    pub blocks: HashMap<u64, SomeBlocks>,
 }
 
 /// What an earlier run left of files, by the first half of the hash of their paths.
@@ -67,7 +71,7 @@ const SEGMENT: usize = 64;
 
 impl Left {
     fn memory(&self) -> usize {
-        LEFT + self.segments.len() * SEGMENT
+        LEFT + (self.segments.len() + self.blocks.len()) * SEGMENT
     }
 }
 
@@ -91,6 +95,11 @@ impl Leftovers {
             Replay::Record(Record::Segments { file, version, digests }) => {
                 if let Some(state) = self.state(file, version, digests.len()) {
                     state.segments.extend(digests);
+                }
+            }
+            Replay::Record(Record::Blocks { file, version, blocks }) => {
+                if let Some(state) = self.state(file, version, blocks.len()) {
+                    state.blocks.extend(blocks.into_iter().map(|some| (some.segment, some)));
                 }
             }
             Replay::Record(Record::Ready { file, version, root }) => {
@@ -134,7 +143,7 @@ impl Leftovers {
     pub fn take(&mut self, entry: &Entry) -> Option<Left> {
         let left = self.left.remove(&key(entry))?;
         self.held.resize(self.held.amount().saturating_sub(left.memory()));
-        let empty = left.segments.is_empty() && left.root.is_none();
+        let empty = left.segments.is_empty() && left.root.is_none() && left.blocks.is_empty();
         (Some(left.version) == version(entry) && !empty).then_some(left)
     }
 }
@@ -160,8 +169,10 @@ impl Journal {
 
     /// About how much an earlier run left of the file at `path`, unless it was [taken](Self::take_left).
     pub fn left_bytes(&self, path: &RelPath) -> u64 {
-        let segments = self.leftovers.left.get(&path_key(path)).map_or(0, |left| left.segments.len());
-        segments as u64 * crate::manifest::SEGMENT
+        let Some(left) = self.leftovers.left.get(&path_key(path)) else { return 0 };
+        let blocks = left.blocks.values().filter(|some| !left.segments.contains_key(&some.segment));
+        let blocks: u64 = blocks.map(|some| u64::from(some.have.count_ones()) * BLOCK).sum();
+        left.segments.len() as u64 * manifest::SEGMENT + blocks
     }
 
     /// The root hash of this version of `entry`, if an earlier run had it complete.
@@ -201,6 +212,17 @@ impl Journal {
         let records: Vec<Record> = files
             .filter_map(|(entry, digests)| {
                 Some(Record::Segments { file: key(entry), version: version(entry)?, digests })
+            })
+            .collect();
+        self.log.append(&records)
+    }
+
+    /// Records durable blocks of segments that are not complete, of files that a run leaves so.
+    pub fn blocks<'e>(&mut self, files: impl Iterator<Item = (&'e Entry, Vec<SomeBlocks>)>) -> Result<()> {
+        let records: Vec<Record> = files
+            .filter(|(_, blocks)| !blocks.is_empty())
+            .filter_map(|(entry, blocks)| {
+                Some(Record::Blocks { file: key(entry), version: version(entry)?, blocks })
             })
             .collect();
         self.log.append(&records)

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::hash::Digest;
-use tidegate_transfer::manifest::{Entry, Fingerprint, Kind, Timestamp, missing, segment_range};
+use tidegate_transfer::manifest::{Entry, Fingerprint, Kind, Timestamp};
 use tidegate_transfer::pipeline::write_path::{Incoming, segments_left};
 use tidegate_transfer::quota::Quota;
 use tidegate_transfer::store::{Sink, Standing};
@@ -48,7 +48,9 @@ impl DownloadState {
         let left = self.left_of(file, &entry, bytes)?;
         // How much is under way is ours to choose here, not a peer's.
         let metadata = Quota::unlimited();
-        let incoming = Incoming::new(file.id, entry, Verify::Block, left, &metadata)?;
+        let (segments, blocks) = left.unzip();
+        let incoming = Incoming::new(file.id, entry, Verify::Block, segments, &metadata)?;
+        let incoming = incoming.with_blocks(blocks.into_iter().flatten());
         let hashers = self.hashers(file, &seen.checksums, bytes.is_none());
         let body =
             Body::new(Arc::clone(file), incoming, mirror, version, seen, hashers, bytes.unwrap_or(UNKNOWN));
@@ -126,7 +128,7 @@ impl DownloadState {
         file: &DownloadFile,
         entry: &Entry,
         bytes: Option<u64>,
-    ) -> Result<Option<HashMap<u64, Digest>>> {
+    ) -> Result<Option<(HashMap<u64, Digest>, Vec<(u64, Digest)>)>> {
         let Some(journal) = self.path.journal() else { return Ok(None) };
         let left = {
             let mut journal = journal.lock().expect("not poisoned");
@@ -138,11 +140,15 @@ impl DownloadState {
         };
         let there = left
             .filter(|_| bytes.is_some() && self.sink.has_part(entry))
-            .map(|left| {
-                let left = segments_left(left, entry.size());
-                self.path.read_again(entry, self.proof(file), left, |_, _| {})
+            .map(|mut left| {
+                let (blocks, proof) = (std::mem::take(&mut left.blocks), self.proof(file));
+                let segments =
+                    self.path.read_again(entry, proof, segments_left(left, entry.size()), |_, _| {});
+                let others = blocks.into_values().filter(|some| !segments.contains_key(&some.segment));
+                let blocks = self.path.read_blocks_again(entry, proof, others);
+                (segments, blocks)
             })
-            .filter(|there| !there.is_empty());
+            .filter(|(segments, blocks)| !segments.is_empty() || !blocks.is_empty());
         // A run that was stopped while it read knows nothing against what is left.
         if there.is_none() && !self.path.is_stopped() {
             self.path.start_anew([entry].into_iter())?;
@@ -160,10 +166,7 @@ impl DownloadState {
 
     /// Queues what is not there of a version that has just begun.
     pub(super) fn push_missing(&self, body: &Arc<Body>) {
-        let size = body.size();
-        let kept: Vec<_> =
-            body.incoming.kept_segments().iter().map(|(index, _)| segment_range(*index, size)).collect();
-        for range in missing(size, &kept) {
+        for range in body.incoming.absent() {
             self.queue.push(&body.file, Task::Part(Arc::clone(body), range), None);
         }
     }

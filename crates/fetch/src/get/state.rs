@@ -9,7 +9,9 @@ use std::time::{Duration, Instant};
 use tidegate_transfer::catalogue::Catalogue;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::{BLOCK, Entry, FileId};
-use tidegate_transfer::pipeline::write_path::{Arrived, Outcome, WriteHandler, WritePath, WrittenBy};
+use tidegate_transfer::pipeline::write_path::{
+    Arrived, Incoming, Outcome, WriteHandler, WritePath, WrittenBy,
+};
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::text::show;
 use tidegate_transfer::throttle::Throttle;
@@ -96,6 +98,12 @@ impl DownloadState {
         shown.collect()
     }
 
+    /// The versions under way.
+    pub(super) fn bodies(&self) -> Vec<Arc<Body>> {
+        let files: Vec<_> = self.live.lock().expect("not poisoned").files.values().cloned().collect();
+        files.iter().filter_map(|file| file.lock().body.clone()).collect()
+    }
+
     /// About how much a later run finds of the files that have not ended.
     pub(super) fn kept(&self) -> u64 {
         let files: Vec<_> = self.live.lock().expect("not poisoned").files.values().cloned().collect();
@@ -105,7 +113,7 @@ impl DownloadState {
             Some(journal.left_bytes(&file.record.path))
         };
         let of = |file: &DownloadFile| match &file.lock().body {
-            Some(body) if body.resumes => body.incoming.verified_bytes(),
+            Some(body) if body.resumes => body.size() - absent(&body.incoming),
             Some(_) => 0,
             None => left(file).unwrap_or(0).max(file.left.load(Relaxed)),
         };
@@ -288,6 +296,11 @@ impl DownloadState {
         self.remove(file);
         remembered.then_some(entry)
     }
+}
+
+/// How much of a file is not there.
+fn absent(incoming: &Incoming) -> u64 {
+    incoming.absent().iter().map(|range| range.end - range.start).sum()
 }
 
 impl WriteHandler for DownloadState {

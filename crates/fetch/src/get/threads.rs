@@ -165,6 +165,9 @@ impl DownloadThreads {
         {
             tracing::error!("the list's reader panicked");
         }
+        for body in self.shared.bodies().iter().filter(|body| body.resumes) {
+            self.shared.path.checkpoint(body);
+        }
         self.shared.path.ledger.leaves(self.shared.kept().max(left));
         self.shared.path.release_journal();
         let files = std::mem::take(&mut self.shared.live.lock().expect("not poisoned").files);

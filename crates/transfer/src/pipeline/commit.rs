@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::catalogue::{Catalogue, Verified};
 use crate::error::{ErrorKind, Result};
 use crate::fence::Permit;
-use crate::hash::Digest;
+use crate::hash::{Digest, SomeBlocks};
 use crate::journal::Journal;
 use crate::manifest::{Entry, FileId};
 use crate::offer::Outcome;
@@ -73,6 +73,8 @@ pub struct Progress<F> {
     pub part: Arc<dyn SinkFile>,
     /// What was verified since the last time.
     pub segments: Vec<(u64, Digest)>,
+    /// What is there of others, if the file is left so.
+    pub blocks: Vec<SomeBlocks>,
 }
 
 /// Where the committer puts things.
@@ -260,10 +262,11 @@ pub fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<
     let mut journal = journal.lock().expect("not poisoned");
     // Looked at while the journal is ours: whoever begins a file anew ends it first, then says so there.
     let alive = durable.iter().filter(|progress| !F::as_ref(&progress.file).has_ended());
-    let alive: Vec<_> =
-        alive.map(|progress| (&*F::as_ref(&progress.file).entry, progress.segments.clone())).collect();
+    let alive: Vec<_> = alive.map(|progress| (&*F::as_ref(&progress.file).entry, progress)).collect();
     let named = if alive.is_empty() { Ok(()) } else { committer.sink.settle_work() };
-    let recorded = named.and_then(|()| journal.segments(alive.into_iter()));
+    let segments = alive.iter().map(|(entry, progress)| (*entry, progress.segments.clone()));
+    let blocks = alive.iter().map(|(entry, progress)| (*entry, progress.blocks.clone()));
+    let recorded = named.and_then(|()| journal.segments(segments)).and_then(|()| journal.blocks(blocks));
     if let Err(error) = recorded.and_then(|()| journal.sync()) {
         tracing::warn!("the journal cannot be written: {error}");
     }
@@ -347,7 +350,10 @@ mod tests {
         fn record(&self, file: &Arc<Incoming>, piece: u64) {
             let part = file.part(&*self.sink, None).expect("open");
             let segments = vec![(piece, [piece as u8; 32])];
-            record(&self.committer, vec![Progress { file: Arc::clone(file), part, segments }]);
+            record(
+                &self.committer,
+                vec![Progress { file: Arc::clone(file), part, segments, blocks: Vec::new() }],
+            );
         }
 
         /// Hands in files that are written; answers with those that have their names, and the others.

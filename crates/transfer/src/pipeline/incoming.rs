@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
-use crate::hash::{Digest, FileHash, block_digest};
-use crate::manifest::{BLOCK, Entry, FileId, SEGMENT, missing_within, segment_count, segment_range};
+use crate::hash::{Digest, FileHash, SomeBlocks, block_digest};
+use crate::manifest::{BLOCK, Entry, FileId, SEGMENT, missing, missing_within, segment_count, segment_range};
 use crate::quota::{Held, Quota, remember, too_much_to_remember};
 use crate::store::split_part::SplitPart;
 use crate::store::{Sink, SinkFile};
@@ -231,6 +231,30 @@ impl Incoming {
         })
     }
 
+    /// The same with these blocks of other segments, by where they begin.
+    pub fn with_blocks(self, blocks: impl IntoIterator<Item = (u64, Digest)>) -> Self {
+        let mut kept = self.kept;
+        {
+            let mut state = self.lock();
+            for (offset, digest) in blocks.into_iter().filter(|(offset, _)| *offset < self.size) {
+                if !state.hash.has_block(offset) && state.hash.add_block(offset, digest).is_none() {
+                    kept += BLOCK.min(self.size - offset);
+                }
+            }
+        }
+        Self { kept, ..self }
+    }
+
+    /// What is there of segments that are not complete.
+    pub fn incomplete(&self) -> Vec<SomeBlocks> {
+        self.lock().hash.incomplete()
+    }
+
+    /// The bytes that are not there.
+    pub fn absent(&self) -> Vec<Range<u64>> {
+        missing(self.size, &self.lock().hash.blocks())
+    }
+
     /// What of it is moved here, if others move the rest.
     pub fn portion(&self) -> Option<&Portion> {
         self.portion.as_ref()
@@ -280,14 +304,6 @@ impl Incoming {
     /// Whether everything is verified.
     pub fn is_complete(&self) -> bool {
         self.lock().unverified == 0
-    }
-
-    /// Segments from an earlier run, with their hashes.
-    pub fn kept_segments(&self) -> Vec<(u64, Digest)> {
-        if self.kept == 0 {
-            return Vec::new();
-        }
-        self.lock().hash.segments().collect()
     }
 
     /// The root hash over what was said of each block, once complete.
@@ -508,7 +524,10 @@ mod tests {
     fn what_is_left_needs_no_second_proof() {
         let left = HashMap::from([(0, [9; 32]), (77, [1; 32])]);
         let file = incoming(2 * SEGMENT, Verify::Block, Some(left));
-        assert_eq!((file.kept, file.kept_segments()), (SEGMENT, vec![(0, [9; 32])]));
+        assert_eq!(
+            (file.kept, file.lock().hash.segments().collect::<Vec<_>>()),
+            (SEGMENT, vec![(0, [9; 32])])
+        );
         assert!(!file.is_complete());
         for block in 0..SEGMENT / BLOCK - 1 {
             assert_eq!(file.written(SEGMENT + block * BLOCK, [0; 32]), Ok(Change::Nothing));
@@ -545,5 +564,19 @@ mod tests {
         for block in 0..32 * 2000 {
             file.written(block * BLOCK, [1; 32]).expect("room");
         }
+    }
+
+    #[test]
+    fn blocks_that_an_earlier_run_left_do_not_come_again() {
+        let file = incoming(2 * SEGMENT, Verify::Block, Some(HashMap::new()));
+        let file = file.with_blocks([(BLOCK, [1; 32]), (SEGMENT, [2; 32]), (2 * SEGMENT, [3; 32])]);
+        assert_eq!(file.kept, 2 * BLOCK, "what lies beyond it is none of it");
+        let absent = [0..BLOCK, 2 * BLOCK..SEGMENT, SEGMENT + BLOCK..2 * SEGMENT];
+        assert_eq!(file.absent(), absent);
+        assert_eq!(file.incomplete().iter().map(|some| some.have).sum::<u32>(), 0b11);
+        for offset in absent.into_iter().flat_map(|range| range.step_by(BLOCK as usize)) {
+            let _ = file.written(offset, [0; 32]);
+        }
+        assert!(file.is_complete() && file.absent().is_empty() && file.incomplete().is_empty());
     }
 }

@@ -3,8 +3,9 @@
 //! between then costs time, and never content.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
-use crate::hash::{Digest, FileHash};
+use crate::hash::{Digest, FileHash, SomeBlocks};
 use crate::manifest::{BLOCK, segment_range};
 use crate::pipeline::proof::Proof;
 use crate::store::SinkFile;
@@ -29,6 +30,28 @@ pub fn still_there(
             _ if over() => return,
             _ => tracing::warn!("segment {segment} of an unfinished file is not what it was: sent again"),
         }
+    }
+}
+
+/// The blocks of `some` with their hashes, if `part` still holds all of them; none once `over`.
+pub fn blocks_there(
+    part: &dyn SinkFile,
+    (size, verify): (u64, Verify),
+    some: SomeBlocks,
+    over: &dyn Fn() -> bool,
+) -> Vec<(u64, Digest)> {
+    let mut buffer = vec![0; BLOCK as usize];
+    let read = |range: Range<u64>| {
+        let data = &mut buffer[..(range.end - range.start) as usize];
+        let is_read = !over() && part.read_at(range.start, data).is_ok();
+        is_read.then(|| (range.start, Proof::of(data, range.start, size, verify).digest))
+    };
+    let found: Option<Vec<(u64, Digest)>> = some.ranges(size).map(read).collect();
+    let found = found.unwrap_or_default();
+    let leaves: Vec<Digest> = found.iter().map(|(_, digest)| *digest).collect();
+    match SomeBlocks::of(some.segment, some.have, &leaves) == some {
+        true => found,
+        false => Vec::new(),
     }
 }
 
@@ -113,5 +136,38 @@ mod tests {
         part.0.truncate(SEGMENT as usize);
         let left = [(0, [1; 32]), (1, [1; 32])].into();
         still_there(&part, (size, Verify::Blake3), left, &|| false, &mut |_, _| panic!("cut off"));
+    }
+
+    #[test]
+    fn some_blocks_of_a_segment_are_there_together_or_not_at_all() {
+        let size = SEGMENT + 3 * BLOCK + 5;
+        let mut part = Held((0..size).map(|i| (i.wrapping_mul(2_654_435_761) >> 23) as u8).collect());
+        let offsets = [SEGMENT, SEGMENT + 2 * BLOCK, SEGMENT + 3 * BLOCK];
+        for verify in [Verify::Blake3, Verify::Block] {
+            let mut hash = FileHash::new(size);
+            for offset in offsets {
+                let data = &part.0[offset as usize..(offset + BLOCK).min(size) as usize];
+                assert_eq!(hash.add_block(offset, Proof::of(data, offset, size, verify).digest), None);
+            }
+            let [some] = hash.incomplete()[..] else { panic!("one segment") };
+            let there = |part: &Held, some: SomeBlocks, over: bool| {
+                let found = blocks_there(part, (size, verify), some, &|| over);
+                found.into_iter().map(|(offset, _)| offset).collect::<Vec<_>>()
+            };
+            assert_eq!(there(&part, some, false), offsets);
+            assert!(there(&part, some, true).is_empty(), "it was to end");
+            for offset in offsets {
+                part.0[offset as usize] ^= 1;
+                assert!(there(&part, some, false).is_empty(), "{verify:?}, a bit at {offset}");
+                part.0[offset as usize] ^= 1;
+            }
+            for wrong in [
+                SomeBlocks { have: u32::MAX, ..some },
+                SomeBlocks { segment: 0, ..some },
+                SomeBlocks { segment: u64::MAX, ..some },
+            ] {
+                assert!(there(&part, wrong, false).is_empty(), "{wrong:?}");
+            }
+        }
     }
 }

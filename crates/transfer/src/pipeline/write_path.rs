@@ -27,14 +27,14 @@ use tidegate_control::{BitRate, ByteCount};
 use crate::catalogue::Catalogue;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Permit;
-use crate::hash::Digest;
+use crate::hash::{Digest, SomeBlocks};
 use crate::journal::{Journal, Left};
 use crate::ledger::Ledger;
-use crate::manifest::{Entry, FileId, SEGMENT, segment_range};
+use crate::manifest::{BLOCK, Entry, FileId, SEGMENT, segment_range};
 use crate::pipeline::commit::{Committer, Complete, CompletePortion, GROUP, Progress, commit_all, record};
 use crate::pipeline::incoming::Change;
 use crate::pipeline::pool::{Gate, Pool};
-use crate::pipeline::recheck::still_there;
+use crate::pipeline::recheck::{blocks_there, still_there};
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::quota::{Held, Share};
@@ -250,6 +250,23 @@ impl<F: AsRef<Incoming>> WritePath<F> {
         self.read_part_again(self.sink.open(entry, true), (entry.size(), verify), left, found)
     }
 
+    /// The blocks of segments that are not complete that the unfinished file for `entry` still holds, as
+    /// [`read_again`](Self::read_again) has it of segments.
+    pub fn read_blocks_again(
+        &self,
+        entry: &Entry,
+        verify: Verify,
+        left: impl IntoIterator<Item = SomeBlocks>,
+    ) -> Vec<(u64, Digest)> {
+        let Ok(part) = self.sink.open(entry, true) else { return Vec::new() };
+        let size = entry.size();
+        let over = || self.is_stopped();
+        let found = left.into_iter().flat_map(|some| blocks_there(&*part, (size, verify), some, &over));
+        let found: Vec<_> = found.collect();
+        found.iter().for_each(|(offset, _)| self.ledger.already(BLOCK.min(size - offset)));
+        found
+    }
+
     /// The same for the unfinished `part` of a file of `size` bytes.
     pub fn read_part_again(
         &self,
@@ -449,11 +466,13 @@ impl<F: AsRef<Incoming>> WritePath<F> {
         );
     }
 
-    /// Records at once what is verified of a file that is about to end unfinished.
+    /// Records at once what is there of a file that is about to end unfinished, to the block: what nobody but its server
+    /// can vouch for, and was proved when it came.
     pub fn checkpoint(&self, file: &Arc<F>) {
         let Some(committer) = self.committer.lock().expect("not poisoned").clone() else { return };
         if let Some((part, segments)) = F::as_ref(file).take_fresh() {
-            record(&committer, vec![Progress { file: Arc::clone(file), part, segments }]);
+            let blocks = F::as_ref(file).incomplete();
+            record(&committer, vec![Progress { file: Arc::clone(file), part, segments, blocks }]);
         }
     }
 
@@ -462,7 +481,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
         let dirty = std::mem::take(&mut *self.dirty.lock().expect("not poisoned"));
         let fresh = |file: Arc<F>| {
             let (part, segments) = F::as_ref(&file).take_fresh()?;
-            Some(Progress { file, part, segments })
+            Some(Progress { file, part, segments, blocks: Vec::new() })
         };
         dirty.into_iter().filter_map(fresh).collect()
     }
