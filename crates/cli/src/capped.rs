@@ -23,18 +23,33 @@ pub struct Capped {
     most: Cell<u16>,
     /// Whether the user was told that it cannot be.
     told: Cell<bool>,
+    /// Whether it ever was less than the transfer could have used.
+    shared: Cell<bool>,
 }
 
 impl Capped {
     /// Holds `transfer` to what `file` says, if there is one.
     pub fn new(transfer: Transfer, file: Option<&Path>) -> Self {
         let file = file.map(Path::to_path_buf);
-        Self { transfer, file, most: Cell::new(u16::MAX), told: Cell::new(false) }
+        let (most, told, shared) = (Cell::new(u16::MAX), Cell::new(false), Cell::new(false));
+        Self { transfer, file, most, told, shared }
+    }
+
+    /// Whether others had a part of the path so far: what it showed then is no property of the path.
+    pub fn is_shared(&self) -> bool {
+        self.network();
+        self.shared.get()
     }
 
     /// Its ledger.
     pub fn ledger(&self) -> &Arc<Ledger> {
         self.transfer.ledger()
+    }
+
+    fn network(&self) -> Bounds {
+        let (network, most) = (self.transfer.bounds().network, self.most());
+        self.shared.set(self.shared.get() || most < network.max);
+        Bounds::new(network.min.min(most), network.max.min(most))
     }
 
     fn most(&self) -> u16 {
@@ -58,10 +73,7 @@ impl Environment for Capped {
     type Error = Error;
 
     fn bounds(&self) -> PerStage<Bounds> {
-        let bounds = self.transfer.bounds();
-        let most = self.most();
-        let network = Bounds::new(bounds.network.min.min(most), bounds.network.max.min(most));
-        PerStage { network, ..bounds }
+        PerStage { network: self.network(), ..self.transfer.bounds() }
     }
 
     fn host(&self) -> Host {
@@ -148,8 +160,20 @@ mod tests {
             std::fs::write(&file, text).expect("written");
             assert_eq!(network(), wanted, "{text:?}");
         }
+        assert!(capped.is_shared());
         assert_eq!(capped.bounds().read, Bounds::new(1, 32));
         assert_eq!(capped.host(), HOST, "what else is known is passed on");
         assert_eq!(Capped::new(Box::new(Path3::default()), None).bounds().network, Bounds::new(2, 16));
+    }
+
+    #[test]
+    fn a_share_that_leaves_all_of_the_path_is_none() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("bounds");
+        let capped = Capped::new(Box::new(Path3::default()), Some(&file));
+        for (text, wanted) in [("16", false), ("32", false), ("15", true), ("32", true)] {
+            std::fs::write(&file, text).expect("written");
+            assert_eq!(capped.is_shared(), wanted, "{text}");
+        }
     }
 }

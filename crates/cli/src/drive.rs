@@ -255,7 +255,8 @@ impl Job<'_> {
         let transfer = Capped::new(transfer, self.control.bounds.as_deref());
         sum.began = true;
         let ledger = Arc::clone(transfer.ledger());
-        let held = self.memory.as_ref().and_then(RunMemory::held).cloned();
+        let alone = self.memory.as_ref().filter(|_| !transfer.is_shared());
+        let held = alone.and_then(RunMemory::held).cloned();
         let mut transfer = Recalled::new(transfer, held.clone());
         let mut begins = None;
         let offset = started.elapsed();
@@ -296,7 +297,10 @@ impl Job<'_> {
             record.add(epoch);
         });
         drop(watching);
-        drop(transfer);
+        // Nobody remembers a share of a path, or goes on with it.
+        if transfer.into_path().is_shared() {
+            self.memory = None;
+        }
         sum.add(&ledger);
         never_answered.map_or(result, |why| Err(usage(why)))
     }

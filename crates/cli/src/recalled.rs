@@ -13,6 +13,11 @@ impl<E> Recalled<E> {
     pub const fn new(path: E, memory: Option<PathMemory>) -> Self {
         Self { path, memory }
     }
+
+    /// The path itself.
+    pub fn into_path(self) -> E {
+        self.path
+    }
 }
 
 impl<E: Environment> Environment for Recalled<E> {

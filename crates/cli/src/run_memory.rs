@@ -23,16 +23,19 @@ pub struct MemoryArgs {
 }
 
 impl MemoryArgs {
+    /// Nothing is to be remembered.
+    pub const OFF: Self = Self { no_memory: true };
+
     /// Whether anything is to be remembered, and what was may be used.
     pub fn is_wanted(self) -> bool {
         !self.no_memory
     }
 
-    /// The memory of `path` in the state directory `state`. None where it is not wanted, where no rule looks for the
-    /// numbers, or where others share out the path.
+    /// The memory of `path` in the state directory `state`. None where it is not wanted, or where no rule looks for the
+    /// numbers.
     pub fn of(self, path: Option<PathKey>, control: &ControlArgs, state: &Path) -> Option<RunMemory> {
         let looks = !["fixed", "explore"].iter().any(|rule| control.optimizer.starts_with(rule));
-        let path = path.filter(|_| looks && !self.no_memory && control.bounds.is_none())?;
+        let path = path.filter(|_| looks && !self.no_memory)?;
         let store = PathStore::new(state);
         // Whoever gives the numbers to begin with needs no memory.
         let begins = control.start.is_none();
@@ -114,16 +117,12 @@ mod tests {
     }
 
     #[test]
-    fn only_runs_that_look_for_the_numbers_and_have_the_path_to_themselves_have_a_memory() {
+    fn only_runs_that_look_for_the_numbers_have_a_memory() {
         let state = tempfile::tempdir().expect("a directory");
         let has = |words: &[&str]| memory(state.path(), words).is_some();
         assert!(has(&[]) && has(&["--optimizer", "gradient"]) && has(&["--start", "3"]));
-        for words in [
-            &["--no-memory"][..],
-            &["--optimizer", "fixed:4"],
-            &["--optimizer", "explore"],
-            &["--bounds", "share"],
-        ] {
+        assert!(has(&["--bounds", "share"]), "a share may be all of it");
+        for words in [&["--no-memory"][..], &["--optimizer", "fixed:4"], &["--optimizer", "explore"]] {
             assert!(!has(words), "{words:?}");
         }
     }

@@ -101,6 +101,8 @@ impl CopyOptions {
     /// Has copies use no more network streams than `bound` says.
     pub fn keep_within(&mut self, bound: &Bound) {
         self.route.control.bounds = Some(bound.0.clone());
+        // Other hosts move over the path as well: nothing that it shows is its own.
+        self.memory = MemoryArgs::OFF;
     }
 
     /// Has copies fail when a connection is lost, for whoever has another endpoint to go to.

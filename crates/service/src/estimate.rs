@@ -155,6 +155,16 @@ impl Estimator {
         self.shared.mtus.of(pair).await
     }
 
+    /// What history says to `request` within the age that it gives, if anything. Nothing is measured.
+    pub async fn known(&self, request: &EstimateRequest) -> Result<Option<Answer>, EstimateError> {
+        let named = request.resolved(&self.shared.names).map_err(EstimateError::Usage)?;
+        let pair = named.pair()?;
+        let Some(past) = &self.shared.past else { return Ok(None) };
+        let mtu = self.path_mtu(&pair).await;
+        let window = Window::Seconds(named.history_age_s);
+        Ok(past.answer(&named, (&pair, mtu), window, &mut Vec::new()).await)
+    }
+
     /// The answer to `request`. Dropping the future ends the sampling; `tell` hears how it goes.
     pub async fn estimate(
         &self,

@@ -39,7 +39,8 @@ const MAX_BATCH_BYTES: usize = 8 << 20;
 /// Either SRC… DST, one job; or job files, which end in .toml, .json, .stork, .dap, .sub, .submit, .ad or .classad
 /// (Stork ClassAds), or '-' for standard input. SRC is a path, NAME:/PATH of a remembered endpoint, a URL, or an
 /// accession of a sequence archive that goes to a path, as in `tidegate submit SRR15852393 /data/`; write ./SRR15852393
-/// for a file of that name. A job that was acknowledged survives a crash of the service.
+/// for a file of that name. A job that was acknowledged survives a crash of the service. A path is sampled before for a
+/// job that cannot adapt its streams, or with one of the options of samples.
 #[derive(Debug, Args)]
 pub struct SubmitArgs {
     /// Job files, or sources and a destination

@@ -114,6 +114,24 @@ fn other_rules_begin_as_published_and_leave_what_they_found() {
 }
 
 #[test]
+fn a_share_of_a_path_is_remembered_only_where_it_is_all_of_it() {
+    let (world, server) = world();
+    world.fill("data/big", 10 << 20, 1);
+    let run = |n, share: &str| {
+        world.write("share", share);
+        copy(&world, &server, n, &["--bounds", "share"]).1
+    };
+    run(0, "5");
+    assert!(files(&world).is_empty(), "what a share showed is no property of the path");
+    run(1, "32");
+    edit(&world, 7);
+    let kept = fs::read(&files(&world)[0]).expect("read");
+    assert_ne!(workers(&run(2, "8")[0]), [7; 3]);
+    assert_eq!(fs::read(&files(&world)[0]).expect("read"), kept);
+    assert_eq!(workers(&run(3, "32")[0]), [7; 3]);
+}
+
+#[test]
 fn what_is_damaged_is_said_in_one_line_and_what_is_absurd_is_held_to_the_bounds() {
     let (world, server) = world();
     let (_, first) = copy(&world, &server, 0, &[]);

@@ -6,10 +6,12 @@ use data_encoding::BASE64;
 use tidegate_contract::rule_line::is_program;
 use tidegate_control::optimizer::{OptimizerError, OptimizerOptions, build, needs_policy, with_aimd_epsilon};
 use tidegate_control::policy::Policy;
+use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::units::UnitError;
 use tidegate_control::{BitRate, ByteCount};
 
 use super::request::Request;
+use super::stream_rule::StreamRule;
 use super::values::well_formed;
 use crate::address::{Route, scheme};
 use crate::estimate::{EstimateRequest, Program, Terms, Verify};
@@ -44,6 +46,28 @@ impl Request {
     /// The rule asked for in its options.
     pub fn optimizer(&self) -> Option<&str> {
         self.option("--optimizer")
+    }
+
+    /// Whether what moves its data sets its streams by what it sees, so that nobody need measure the path before.
+    pub fn adapts(&self) -> bool {
+        match self.route() {
+            Ok(Route::GridFtp) => {
+                StreamRule::of(&self.options).ok().flatten().is_some_and(|rule| rule.adapts())
+            }
+            Ok(_) => self.optimizer().is_none_or(|rule| rule.split(':').next() != Some("fixed")),
+            Err(_) => false,
+        }
+    }
+
+    /// Whether it says how its path is to be sampled, and so wants it to be.
+    pub fn wants_samples(&self) -> bool {
+        self.always_sample
+            || self.sampler.is_some()
+            || self.iperf3.is_some()
+            || self.sample_ms.is_some()
+            || self.sample_bytes.is_some()
+            || self.threshold.is_some()
+            || self.model != ModelSelection::default()
     }
 
     /// What is asked of the estimator for so many bytes and up to so many streams, or what makes no sense in it.

@@ -12,8 +12,11 @@ use crate::mover::BoxFuture;
 use crate::pair::Pair;
 use crate::traffic::OwnTraffic;
 
-use super::size::{Size, Sizes};
+use super::size::{Size, Sizes, UNKNOWN};
 use super::{Estimated, JobEstimator};
+
+/// Why nothing was measured for a job.
+const BY_RULE: &str = "its rule adapts while data moves, so the path is not sampled before";
 
 /// Answers the scheduler by estimates.
 #[derive(Clone, Debug)]
@@ -45,6 +48,9 @@ impl JobEstimator for Chooser {
             if request.kind == JobKind::Estimation && request.bytes.is_none() {
                 return Err("an estimation needs bytes: say how much is to be moved".to_owned());
             }
+            if request.kind == JobKind::Transfer && request.adapts() && !request.wants_samples() {
+                return begun_by_rule(&estimator, &request, most).await;
+            }
             let size = sizes.of(&request).await;
             let asked = request.estimate(size.bytes(), most)?;
             let answer = estimator.estimate(&asked, &mut |_| {}).await;
@@ -56,6 +62,21 @@ impl JobEstimator for Chooser {
                 })
                 .and_then(|answer| estimated(&request, size, &answer))
         })
+    }
+}
+
+/// What history knows for a job whose rule adapts, if it may answer. Samples would cost it more than they bring: what they
+/// show the rule sees for itself, and moves the data meanwhile.
+async fn begun_by_rule(
+    estimator: &estimate::Estimator,
+    request: &Request,
+    most: u16,
+) -> Result<Estimated, String> {
+    let asked = request.estimate(UNKNOWN, most)?;
+    let known = if request.use_history { estimator.known(&asked).await } else { Ok(None) };
+    match known.map_err(|error| error.to_string())? {
+        Some(answer) => estimated(request, Size::Told(UNKNOWN), &answer),
+        None => Err(BY_RULE.to_owned()),
     }
 }
 

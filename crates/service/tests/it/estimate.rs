@@ -4,9 +4,11 @@
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_control::throughput_model::ModelSelection;
+use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::estimate::{
     Answer, EstimateError, EstimateOrigin, EstimateRequest, Estimator, Program, SamplingEvent, Terms,
@@ -14,7 +16,10 @@ use tidegate_service::estimate::{
 use tidegate_service::history::{
     Beside, Circumstances, Conditions, History, Method, Query, Record, Sample, Timestamp,
 };
+use tidegate_service::job::{JobKind, Request};
 use tidegate_service::pair::Pair;
+use tidegate_service::sampler::SamplerKind;
+use tidegate_service::scheduler::{Chooser, JobEstimator, Sizes};
 
 /// What a probe of `$n` streams prints whose rate has settled.
 const PROBE: &str = r#"
@@ -433,4 +438,45 @@ async fn an_ftp_server_that_files_are_got_from_is_not_sampled() {
     let asked = EstimateRequest::new("ftp://archive.example.org/x", "/data", ByteCount::gib(1));
     let error = ask(&place.estimator("exit 1"), &asked).await.expect_err("not sampled");
     assert!(matches!(&error, EstimateError::Usage(why) if why.contains("is not sampled")), "{error:?}");
+}
+
+/// A job from here to the endpoint, of so much that sampling would pay.
+fn job(change: impl FnOnce(&mut Request)) -> Arc<Request> {
+    let mut request = Request::transfer("/data", DESTINATION);
+    request.bytes = Some(ByteCount::gib(10));
+    change(&mut request);
+    Arc::new(request)
+}
+
+#[tokio::test]
+async fn a_job_that_adapts_is_not_sampled_unless_it_says_how() {
+    let place = Place::new().await;
+    let chooser = Chooser::new(place.estimator(PROBE), Sizes { program: "none".into(), servers: Vec::new() });
+    let rule = |name: &str| job(|job| job.options = vec![format!("--optimizer={name}")]);
+    for request in
+        [job(|_| {}), rule("aimd"), rule("coupled:gradient:repaired"), job(|job| job.use_history = true)]
+    {
+        let why = chooser.estimate(request, 32).await.expect_err("its rule finds out");
+        assert!(why.contains("not sampled") && why.lines().count() == 1, "{why}");
+    }
+    assert_eq!(place.kept().await, 0, "nothing was moved to find out");
+    // Who says how, or cannot adapt, or only asks.
+    let asked: [fn(&mut Request); 7] = [
+        |job| job.sampler = Some(SamplerKind::Native),
+        |job| job.sample_ms = Some(400),
+        |job| job.always_sample = true,
+        |job| job.threshold = Some(Threshold::Relative(0.1)),
+        |job| job.model = ModelSelection::Published,
+        |job| job.options = vec!["--optimizer=fixed".to_owned()],
+        |job| job.kind = JobKind::Estimation,
+    ];
+    for (n, change) in asked.into_iter().enumerate() {
+        let estimated = chooser.estimate(job(change), 32).await.expect("an estimate");
+        assert!((4..=5).contains(&estimated.streams), "{estimated:?}");
+        assert_eq!(place.kept().await, 4 * (n + 1));
+    }
+    // What is known is begun with, where the job takes it.
+    let known = chooser.estimate(job(|job| job.use_history = true), 32).await.expect("known");
+    assert_eq!(known.streams, 4);
+    assert_eq!(place.kept().await, 28, "and nothing is measured");
 }
