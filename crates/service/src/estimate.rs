@@ -20,6 +20,7 @@ use std::time::Duration;
 use thiserror::Error;
 use tidegate_control::throughput_model::Sample;
 use tidegate_control::throughput_model::choice::choose_by;
+use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount};
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 
@@ -155,14 +156,18 @@ impl Estimator {
         self.shared.mtus.of(pair).await
     }
 
-    /// What history says to `request` within the age that it gives, if anything. Nothing is measured.
-    pub async fn known(&self, request: &EstimateRequest) -> Result<Option<Answer>, EstimateError> {
+    /// What history says to `request` within the age that it gives. Nothing is measured.
+    pub async fn known(&self, request: &EstimateRequest) -> Result<Answer, EstimateError> {
         let named = request.resolved(&self.shared.names).map_err(EstimateError::Usage)?;
         let pair = named.pair()?;
-        let Some(past) = &self.shared.past else { return Ok(None) };
         let mtu = self.path_mtu(&pair).await;
-        let window = Window::Seconds(named.history_age_s);
-        Ok(past.answer(&named, (&pair, mtu), window, &mut Vec::new()).await)
+        match self.remembered(&named, (&pair, mtu), &mut Vec::new()).await {
+            Remembered::Young(answer) => Ok(*answer),
+            older => {
+                let nothing = || "history knows nothing of this path".to_owned();
+                Err(EstimateError::Unknown(older.in_words().unwrap_or_else(nothing)))
+            }
+        }
     }
 
     /// The answer to `request`. Dropping the future ends the sampling; `tell` hears how it goes.
@@ -192,12 +197,10 @@ impl Estimator {
             Ok(sampler) => sampler,
             Err(error) if !request.use_history => return Err(error.into()),
             Err(error) => {
-                let window = Window::Seconds(request.history_age_s);
-                let known = match past {
-                    Some(past) => past.answer(request, path, window, &mut notes).await,
-                    None => None,
+                return match self.remembered(request, path, &mut notes).await {
+                    Remembered::Young(answer) => Ok(*answer),
+                    older => Err(EstimateError::from(error).with(older.in_words())),
                 };
-                return known.ok_or_else(|| error.into());
             }
         };
         if request.bytes.0 == 0 {
@@ -213,12 +216,13 @@ impl Estimator {
         if !request.always_sample
             && let Some(why) = too_little(request.bytes, amount)
         {
-            let known = match past {
-                Some(past) => past.answer(request, path, Window::Ever, &mut notes).await,
-                None => None,
-            };
-            let Some(known) = known else { return Ok(unknown(&why)) };
-            return Ok(known.with_note(why));
+            return Ok(match self.remembered(request, path, &mut notes).await {
+                Remembered::Young(known) => known.with_note(why),
+                older => {
+                    notes.extend(older.in_words());
+                    Answer { notes, ..unknown(&why) }
+                }
+            });
         }
 
         let turn = self.turn(&pair, tell).await?;
@@ -254,19 +258,35 @@ impl Estimator {
                 }
                 answer
             }
-            Err(error) => {
-                let known = match past {
-                    Some(past) => past.answer(request, path, Window::Ever, &mut notes).await,
-                    None => None,
-                };
-                let Some(known) = known else { return Err(error) };
-                known.with_note(format!("it could not be measured now: {error}"))
-            }
+            Err(error) => match self.remembered(request, path, &mut notes).await {
+                Remembered::Young(known) => known.with_note(format!("it could not be measured now: {error}")),
+                older => return Err(error.with(older.in_words())),
+            },
         };
         answer.notes.extend(notes);
         // Who waits for the path finds in history what was found out here.
         drop(turn);
         Ok(answer)
+    }
+
+    /// What answers in place of samples: what history knows, if it is no older than the request takes.
+    async fn remembered(
+        &self,
+        request: &EstimateRequest,
+        path: (&Pair, Option<ByteCount>),
+        notes: &mut Vec<String>,
+    ) -> Remembered {
+        let Some(past) = &self.shared.past else { return Remembered::Nothing };
+        let window = Window::Seconds(request.history_age_s);
+        if let Some(answer) = past.answer(request, path, window, notes).await {
+            return Remembered::Young(Box::new(answer));
+        }
+        match past.answer(request, path, Window::Ever, notes).await.map(|answer| answer.origin) {
+            Some(EstimateOrigin::History { age_ms }) => {
+                Remembered::Old { age: Duration::from_millis(age_ms), most_s: request.history_age_s }
+            }
+            _ => Remembered::Nothing,
+        }
     }
 
     /// What follows from `samples`.
@@ -359,6 +379,41 @@ impl Estimator {
         match tokio::time::timeout(WAITING, self.shared.slots.acquire()).await {
             Ok(Ok(slot)) => Ok(slot),
             _ => Err(EstimateError::Busy),
+        }
+    }
+}
+
+/// What is known of a path that is not measured.
+enum Remembered {
+    /// What answers.
+    Young(Box<Answer>),
+    /// Something that is older than who asks takes.
+    Old { age: Duration, most_s: u64 },
+    /// Nothing.
+    Nothing,
+}
+
+impl Remembered {
+    /// That there is something older, and how it is had.
+    fn in_words(&self) -> Option<String> {
+        let Self::Old { age, most_s } = self else { return None };
+        let (most, days) = (Duration::from_secs(*most_s), age.as_secs() / 86_400 + 1);
+        Some(format!(
+            "history knows this path from {} ago, and nothing older than {} is taken: --use-history={days}d takes it",
+            duration_in_words(*age),
+            duration_in_words(most)
+        ))
+    }
+}
+
+impl EstimateError {
+    /// With what else is to be known of it.
+    fn with(self, more: Option<String>) -> Self {
+        let Some(more) = more else { return self };
+        match self {
+            Self::Usage(why) => Self::Usage(format!("{why}; {more}")),
+            Self::Unknown(why) => Self::Unknown(format!("{why}; {more}")),
+            other => other,
         }
     }
 }

@@ -194,6 +194,7 @@ impl EstimateArgs {
             None => (address(&self.source)?, address(&self.destination)?),
         };
         let sampling = &self.sampling;
+        let asked = EstimateRequest::new(source, destination, bytes);
         Ok(EstimateRequest {
             sampler: sampling.sampler,
             iperf3: sampling.iperf3.clone(),
@@ -203,13 +204,13 @@ impl EstimateArgs {
             model: sampling.model.unwrap_or_default(),
             most_streams: self.max_streams,
             use_history: sampling.use_history.is_some(),
-            history_age_s: sampling.use_history.unwrap_or_default().as_secs(),
+            history_age_s: sampling.use_history.map_or(asked.history_age_s, |age| age.as_secs()),
             always_sample: sampling.always_sample,
             buffer_bytes: sampling.tcp_buffer,
             // A proxy of this host is none of the service's.
             x509proxy: std::env::var_os("X509_USER_PROXY").filter(|_| self.server.is_none()).map(Into::into),
             terms,
-            ..EstimateRequest::new(source, destination, bytes)
+            ..asked
         })
     }
 }

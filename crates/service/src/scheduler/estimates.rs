@@ -1,11 +1,13 @@
 //! Jobs ask the estimator of this service.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::address::Route;
-use crate::estimate::{self, Answer, EstimateError, Verify};
+use crate::estimate::{self, Answer, EstimateError, EstimateOrigin, Verify};
 use crate::history::Conditions;
 use crate::job::{JobKind, Request};
 use crate::mover::BoxFuture;
@@ -72,12 +74,12 @@ async fn begun_by_rule(
     request: &Request,
     most: u16,
 ) -> Result<Estimated, String> {
-    let asked = request.estimate(UNKNOWN, most)?;
-    let known = if request.use_history { estimator.known(&asked).await } else { Ok(None) };
-    match known.map_err(|error| error.to_string())? {
-        Some(answer) => estimated(request, Size::Told(UNKNOWN), &answer),
-        None => Err(BY_RULE.to_owned()),
+    if !request.use_history {
+        return Err(BY_RULE.to_owned());
     }
+    let known = estimator.known(&request.estimate(UNKNOWN, most)?).await;
+    let known = known.map_err(|error| format!("{BY_RULE}; {error}"))?;
+    estimated(request, Size::Told(UNKNOWN), &known)
 }
 
 /// What the rate of a job depends on besides its sites, on a path of that MTU.
@@ -101,13 +103,20 @@ pub(super) fn conditions_of(request: &Request, most: u16, mtu_bytes: Option<Byte
 }
 
 fn estimated(request: &Request, size: Size, answer: &Answer) -> Result<Estimated, String> {
+    let reason = match answer.origin {
+        EstimateOrigin::History { age_ms } => {
+            let age = duration_in_words(Duration::from_millis(age_ms));
+            format!("{}, from history of {age} ago", answer.reason)
+        }
+        _ => answer.reason.clone(),
+    };
     match answer.throughput_bps {
         // An estimation is answered with what there is; a transfer is better begun as its rule does.
-        None if request.kind == JobKind::Transfer => Err(size.explain(&answer.reason)),
+        None if request.kind == JobKind::Transfer => Err(size.explain(&reason)),
         throughput => Ok(Estimated {
             streams: answer.streams,
             throughput: throughput.unwrap_or(BitRate::ZERO),
-            reason: size.explain(&answer.reason),
+            reason: size.explain(&reason),
             answer: serde_json::to_value(answer).map_err(|error| error.to_string())?,
         }),
     }

@@ -480,3 +480,38 @@ async fn a_job_that_adapts_is_not_sampled_unless_it_says_how() {
     assert_eq!(known.streams, 4);
     assert_eq!(place.kept().await, 28, "and nothing is measured");
 }
+
+#[tokio::test]
+async fn what_is_older_than_is_taken_answers_nobody_and_is_told_of() {
+    let place = Place::new().await;
+    let age = Duration::from_secs(1093 * 86_400);
+    let aged = |record| match record {
+        Record::Sample(sample) => Record::from(Sample { at: Timestamp::now().before(age), ..sample }),
+        other => other,
+    };
+    let old: Vec<Record> =
+        known(&Circumstances::default(), Method::Native, 50).into_iter().map(aged).collect();
+    place.history.record(&old).await.expect("kept");
+    let estimator = place.estimator("exit 1");
+    let told = |text: &str| {
+        assert!(text.contains("from 1093 days ago") && text.contains("--use-history=1094d"), "{text}");
+        assert_eq!(text.lines().count(), 1, "{text}");
+    };
+    // It cannot be measured, or is not worth it: with and without history asked for.
+    for use_history in [false, true] {
+        let asked = EstimateRequest { use_history, ..request(ByteCount::gib(10)) };
+        told(&ask(&estimator, &asked).await.expect_err("too old").to_string());
+        let small =
+            ask(&estimator, &EstimateRequest { bytes: ByteCount(1000), ..asked }).await.expect("an answer");
+        assert_eq!((small.origin, small.throughput_bps), (EstimateOrigin::NotSampled, None), "{small:?}");
+        told(&small.notes[0]);
+    }
+    // Who accepts its age is answered, and told of it.
+    let chooser = Chooser::new(estimator.clone(), Sizes { program: "none".into(), servers: Vec::new() });
+    let taken = |days: u64| job(|job| (job.use_history, job.history_age_s) = (true, Some(days * 86_400)));
+    told(&chooser.estimate(taken(1000), 32).await.expect_err("too old"));
+    let estimated = chooser.estimate(taken(1100), 32).await.expect("known");
+    assert!(estimated.reason.contains("from history of 1093 days ago"), "{estimated:?}");
+    let asked = EstimateRequest { history_age_s: 1100 * 86_400, ..request(ByteCount(1000)) };
+    assert!(is_from_history(&ask(&estimator, &asked).await.expect("known")));
+}
