@@ -143,7 +143,7 @@ async fn samples_of_others_answer_before_anybody_has_asked() {
     let EstimateOrigin::History { age_ms } = answer.origin else { panic!("{answer:?}") };
     assert!((30_000..60_000).contains(&age_ms) && (3..=8).contains(&answer.streams), "{answer:?}");
     // Not by what was asked for.
-    let other = EstimateRequest { sampler: Some(tidegate_service::sampler::SamplerKind::Native), ..asked };
+    let other = EstimateRequest { sampler: Some(SamplerKind::Native), ..asked };
     assert!(matches!(ask(&estimator, &other).await, Err(EstimateError::Unknown(_))));
 }
 
