@@ -18,6 +18,8 @@ use crate::progress::clock;
 
 /// Between two looks at a job that is waited for.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// How soon for the first time; who waits for a short job loses little of its time.
+const FIRST_POLL: Duration = Duration::from_millis(20);
 
 /// A job, and what was decided for it.
 #[derive(Debug, Deserialize)]
@@ -46,7 +48,8 @@ impl ShownJob {
 
 /// Waits until a job is at its end; the service may be started again meanwhile.
 pub fn wait_for(service: &Service, id: JobId) -> anyhow::Result<ShownJob> {
-    let mut heard = Instant::now();
+    let began = Instant::now();
+    let mut heard = began;
     loop {
         match service.get::<ShownJob>(&format!("/jobs/{id}")).map_err(of) {
             Ok(shown) if shown.job.state.is_final() => return Ok(shown),
@@ -55,7 +58,7 @@ pub fn wait_for(service: &Service, id: JobId) -> anyhow::Result<ShownJob> {
             Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {}
             Err(error) => return Err(error.into()),
         }
-        std::thread::sleep(POLL_INTERVAL);
+        std::thread::sleep((began.elapsed() / 50).clamp(FIRST_POLL, POLL_INTERVAL));
     }
 }
 

@@ -48,7 +48,7 @@ fn an_accession_is_got_by_command_by_file_and_over_the_api() {
     let pair = "archive://insdc → local";
     eventually(|| service.run(world, &["history", "transfers"]).out.contains(pair));
     let shown = service.run(world, &["job", "1"]).out;
-    assert!(shown.contains(three) && shown.contains("a sequence archive is not sampled"), "{shown}");
+    assert!(shown.contains(three) && shown.contains("so the path is not sampled before"), "{shown}");
     assert!(!shown.contains("1 GiB"), "what nobody measures needs no size: {shown}");
     assert!(service.run(world, &["jobs"]).out.contains(" → "), "{}", service.log());
 
