@@ -7,7 +7,6 @@ use tidegate_control::ByteCount;
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_control::units::{UnitError, parse_duration};
-use tidegate_service::estimate::parse_threshold;
 use tidegate_service::sampler::{Amount, SamplerKind};
 
 /// How a path is sampled.
@@ -28,7 +27,7 @@ pub struct SamplingArgs {
     #[arg(long, value_name = "SIZE", value_parser = sample_size)]
     pub sample_size: Option<ByteCount>,
     /// What one more stream must add: a share of what the first one carries (as 0.1 or 10%), or a rate [default: 10%]
-    #[arg(long, value_name = "SHARE|RATE", value_parser = parse_threshold)]
+    #[arg(long, value_name = "SHARE|RATE", value_parser = str::parse::<Threshold>)]
     pub threshold: Option<Threshold>,
     /// Which models of throughput tell what more streams would bring: averaged (ours, all of them), published (EOS, the
     /// nearer of its two), full_second_order, dynamic_order, dinda or hacker (that one, as published) [default: averaged]
@@ -73,11 +72,11 @@ mod tests {
 
     #[test]
     fn a_threshold_is_a_share_or_a_rate() {
-        assert_eq!(parse_threshold("0.2"), Ok(Threshold::Relative(0.2)));
-        assert_eq!(parse_threshold("5%"), Ok(Threshold::Relative(0.05)));
-        assert_eq!(parse_threshold("20Mbit/s"), Ok(Threshold::Absolute(BitRate::mbps(20))));
+        assert_eq!("0.2".parse(), Ok(Threshold::Relative(0.2)));
+        assert_eq!("5%".parse(), Ok(Threshold::Relative(0.05)));
+        assert_eq!("20Mbit/s".parse(), Ok(Threshold::Absolute(BitRate::mbps(20))));
         for bad in ["", "2", "-0.1", "NaN", "101%", "%", "20MB/s", "much"] {
-            assert!(parse_threshold(bad).is_err(), "{bad}");
+            assert!(bad.parse::<Threshold>().is_err(), "{bad}");
         }
     }
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use tidegate_control::optimizer::{
-    Optimizer, OptimizerError, OptimizerOptions, build, needs_policy, with_aimd_epsilon,
+    LEARNED_RULES, Optimizer, OptimizerError, OptimizerOptions, build, goes_on_learning, needs_policy,
+    with_constants,
 };
 use tidegate_control::policy::Policy;
-use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{BitRate, ByteCount, Share};
 use tidegate_train::online::Online;
 use tidegate_transfer::error::{Error, Result};
@@ -238,6 +238,14 @@ const MAX_POLICY: u64 = 64 << 20;
 /// The rule called `name`; one that was learned decides by what the file `policy` holds.
 pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Result<Box<dyn Optimizer>> {
     if !needs_policy(name) {
+        if let Some(file) = policy {
+            let file = file.display();
+            let why = format!(
+                "--policy {file} goes with --optimizer {}: the rule {name} decides by none",
+                learned()
+            );
+            return Err(usage(why));
+        }
         return build(name, options).map_err(|error| usage(error.to_string()));
     }
     let file = policy.ok_or_else(|| usage(format!("--optimizer {name} needs --policy FILE")))?;
@@ -250,6 +258,11 @@ pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Re
         }
         error => usage(error.to_string()),
     })
+}
+
+/// The rules that decide by a policy, for an error.
+fn learned() -> String {
+    LEARNED_RULES.map(|rule| rule.name).join(", ")
 }
 
 /// The policy that `file` holds.
@@ -275,38 +288,35 @@ impl ControlArgs {
 
     /// The same; one that goes on learning begins with what it has `learned`, and not with its file.
     pub fn optimizer_after(&self, learned: Option<Policy>) -> Result<Box<dyn Optimizer>> {
-        if self.save_policy.is_some() && self.optimizer != "policy:online" {
+        let name = self.named()?;
+        if self.save_policy.is_some() && !goes_on_learning(&name) {
             return Err(usage("--save-policy goes with --optimizer policy:online: no other rule learns"));
         }
-        if let Some(learned) = learned {
-            return Ok(Online::boxed(learned, self.seed));
+        let options = OptimizerOptions { seed: self.seed, ..OptimizerOptions::default() };
+        if let Some(policy) = learned {
+            let options = OptimizerOptions { policy: Some(policy), online: Some(Online::boxed), ..options };
+            return build(&name, &options).map_err(|error| usage(error.to_string()));
         }
-        let mut utility = Utility::default();
-        if let Some(k) = self.utility_k {
-            utility.k = k;
-        }
-        if let Some(b) = self.utility_b {
-            utility.b = b;
-        }
-        match self.utility_loss.as_deref() {
-            Some("ldm") => utility.loss_term = LossTerm::Ldm,
-            Some("falcon") => utility.loss_term = LossTerm::Falcon,
-            Some("none") => utility.loss_term = LossTerm::None,
-            _ => {}
-        }
-        if self.share.is_some() && self.optimizer != "auto" {
-            return Err(usage("--share goes with --optimizer auto: no other rule knows how to share"));
-        }
-        let share = self.share.unwrap_or_default();
-        let options = OptimizerOptions { seed: self.seed, utility, share, ..OptimizerOptions::default() };
-        let name = match &self.aimd_epsilon {
-            Some(epsilon) => with_aimd_epsilon(&self.optimizer, epsilon).map_err(usage)?,
-            None => self.optimizer.clone(),
-        };
         if let Some(own) = own_rule::named(&name, self.epoch, self.seed, None)? {
             return Ok(own);
         }
         rule(&name, &options, self.policy.as_deref())
+    }
+
+    /// The rule's name, with the constants that options set.
+    fn named(&self) -> Result<String> {
+        let numbers = [("--utility-k", "k", self.utility_k), ("--utility-b", "b", self.utility_b)];
+        let words = [
+            ("--utility-loss", "loss", self.utility_loss.clone()),
+            ("--aimd-epsilon", "epsilon", self.aimd_epsilon.clone()),
+            ("--share", "share", self.share.map(|share| share.name().to_owned())),
+        ];
+        let numbers =
+            numbers.into_iter().map(|(option, key, value)| (option, key, value.map(|n| n.to_string())));
+        let given: Vec<_> =
+            numbers.chain(words).filter_map(|(o, key, value)| Some((o, key, value?))).collect();
+        let given = given.iter().map(|(option, key, value)| (*option, *key, value.as_str()));
+        with_constants(&self.optimizer, given).map_err(usage)
     }
 
     /// How the transfer is driven.
@@ -457,6 +467,34 @@ mod tests {
         }
         let refused = said(&["--optimizer", "aimd", "--share", "full"]).unwrap_or_default();
         assert!(refused.contains("--optimizer auto"), "{refused}");
+    }
+
+    #[test]
+    fn an_option_that_a_rule_ignores_is_refused_and_one_that_it_has_reaches_it() {
+        let said =
+            |words: &[&str]| parsed::<ControlArgs>(words).optimizer().err().map(|error| error.to_string());
+        let policy = concat!(env!("CARGO_MANIFEST_DIR"), "/../control/policies/universal.safetensors");
+        for option in [["--utility-k", "1.05"], ["--utility-b", "1"], ["--utility-loss", "ldm"]] {
+            for rule in ["auto", "fixed:4", "aimd", "universal", "model_fit", "fts3", "explore"] {
+                let refused = said(&["--optimizer", rule, option[0], option[1]]).unwrap_or_default();
+                assert!(refused.contains(option[0]) && refused.contains(rule), "{rule}: {refused}");
+                assert!(refused.contains("falcon, gradient, bayesian, marlin, policy"), "{refused}");
+            }
+            for rule in ["falcon", "gradient:repaired", "independent:bayesian", "marlin"] {
+                assert_eq!(said(&["--optimizer", rule, option[0], option[1]]), None, "{rule}");
+            }
+            let online = ["--optimizer", "policy:online", "--policy", policy, option[0], option[1]];
+            assert_eq!(said(&online), None);
+            let held = said(&["--optimizer", "policy", "--policy", policy, option[0], option[1]]);
+            assert!(held.is_some_and(|why| why.contains("goes with policy:online")));
+        }
+        for rule in ["auto", "gradient", "universal", "fixed:2"] {
+            let refused = said(&["--optimizer", rule, "--policy", policy]).unwrap_or_default();
+            assert!(refused.contains("goes with --optimizer policy") && refused.contains(rule), "{refused}");
+        }
+        // A number beside one in the name.
+        let twice = said(&["--optimizer", "gradient:k=1.01", "--utility-k", "1.05"]);
+        assert!(twice.is_some_and(|why| why.contains("twice")));
     }
 
     /// Shows what it was given to show, whatever is asked for.

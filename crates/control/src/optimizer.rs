@@ -28,8 +28,8 @@ pub mod per_stage;
 pub mod policy;
 pub mod registry;
 
-pub use registry::{LEARNED, NAMES, OptimizerError, OptimizerOptions, build, needs_policy};
-pub use rules::{RULES, RuleDescription, with_aimd_epsilon};
+pub use registry::{LEARNED, NAMES, OptimizerError, OptimizerOptions, build, goes_on_learning, needs_policy};
+pub use rules::{LEARNED_RULES, RULES, RuleDescription, with_constants};
 
 /// How long an epoch lasts unless a rule asks for something else.
 pub const EPOCH: Duration = Duration::from_secs(1);

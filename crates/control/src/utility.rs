@@ -54,6 +54,9 @@ impl Default for Utility {
 }
 
 impl Utility {
+    /// What an epoch is worth to a policy that goes on learning, unless told otherwise: loss counts for nothing.
+    pub const WITHOUT_LOSS: Self = Self { k: 1.02, b: 10.0, loss_term: LossTerm::None };
+
     /// The score, in Mbit/s, of `n` workers that together moved `mbps` at a loss of `loss` (0 to 1).
     pub fn score(&self, mbps: f64, n: u16, loss: f64) -> f64 {
         let worth = mbps / self.k.powi(i32::from(n));

@@ -3,8 +3,8 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
-use tidegate_control::{Bounds, Host, PerStage, Policy, Utility};
+use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build, needs_policy, with_constants};
+use tidegate_control::{Bounds, Host, PerStage, Policy};
 
 use crate::convert::{all_bounds, bounds, number, number_if_any, per_stage, refuse};
 use crate::observation::PyObservation;
@@ -33,13 +33,17 @@ struct Scored {
 pub(crate) fn rule(
     name: &str,
     seed: u64,
-    k: f64,
-    b: f64,
-    epsilon: Option<f64>,
+    constants: [(&str, Option<f64>); 3],
     policy: Option<Policy>,
 ) -> PyResult<Box<dyn Optimizer>> {
-    let utility = Utility { k, b, ..Utility::default() };
-    let options = OptimizerOptions { seed, utility, epsilon, policy, ..OptimizerOptions::default() };
+    if policy.is_some() && !needs_policy(name) {
+        return Err(refuse(format!("policy goes with a rule that decides by one: {name} does not")));
+    }
+    let given: Vec<_> =
+        constants.into_iter().filter_map(|(key, value)| Some((key, value?.to_string()))).collect();
+    let given = given.iter().map(|(key, value)| (*key, *key, value.as_str()));
+    let name = &with_constants(name, given).map_err(refuse)?;
+    let options = OptimizerOptions { seed, policy, ..OptimizerOptions::default() };
     build(name, &options).map_err(|error| refuse(error.to_string()))
 }
 
@@ -52,20 +56,21 @@ impl PyOptimizer {
 #[pymethods]
 impl PyOptimizer {
     #[new]
-    #[pyo3(signature = (name = "auto", *, bounds = None, seed = 1, k = 1.02, b = 10.0, epsilon = None, policy = None))]
+    #[pyo3(signature = (name = "auto", *, bounds = None, seed = 1, k = None, b = None, epsilon = None, policy = None))]
     fn new(
         name: &str,
         #[pyo3(from_py_with = given)] bounds: Option<PerStage<Bounds>>,
         #[pyo3(from_py_with = number)] seed: u64,
-        #[pyo3(from_py_with = number)] k: f64,
-        #[pyo3(from_py_with = number)] b: f64,
+        #[pyo3(from_py_with = number_if_any)] k: Option<f64>,
+        #[pyo3(from_py_with = number_if_any)] b: Option<f64>,
         #[pyo3(from_py_with = number_if_any)] epsilon: Option<f64>,
         #[pyo3(from_py_with = policy::given)] policy: Option<Policy>,
     ) -> PyResult<Self> {
+        let constants = [("k", k), ("b", b), ("epsilon", epsilon)];
         Ok(Self {
             name: name.to_owned(),
             bounds: bounds.unwrap_or(PerStage::all(Bounds::new(1, 64))),
-            rule: Mutex::new(Scored { rule: rule(name, seed, k, b, epsilon, policy)?, utility: None }),
+            rule: Mutex::new(Scored { rule: rule(name, seed, constants, policy)?, utility: None }),
         })
     }
 

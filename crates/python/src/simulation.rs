@@ -60,8 +60,7 @@ pub(crate) fn simulate<'py>(
     let default = PyString::new(py, "auto").into_any();
     let optimizer = optimizer.unwrap_or(&default);
     let (name, summary) = if let Ok(name) = optimizer.extract::<String>() {
-        let utility = tidegate_control::Utility::default();
-        let mut rule = rule(&name, seed, utility.k, utility.b, None, policy)?;
+        let mut rule = rule(&name, seed, [("k", None), ("b", None), ("epsilon", None)], policy)?;
         let scenario = &scenario.scenario;
         (name, py.detach(|| judge(scenario, rule.as_mut(), seed, epochs, length)))
     } else if optimizer.is_callable() {

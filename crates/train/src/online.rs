@@ -7,6 +7,7 @@
 
 use tidegate_control::optimizer::fallback::{Fallback, is_sensible};
 use tidegate_control::policy::{Block, Features, Policy, Recipe, Shape};
+use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{Bounds, Concurrency, Host, Observation, Optimizer, PerStage, Proposal, Rng, Stage};
 
 use crate::actor::{Actor, Critic, Objective, Samples};
@@ -26,9 +27,6 @@ const GAE: gae::GaeConfig = gae::GaeConfig { gamma: 0.9, lambda: 0.95 };
 /// The fact of a policy that says how often it has learned while it drove.
 pub const UPDATES: &str = "online.updates";
 
-/// K of the utility.
-const K: f64 = 1.02;
-
 /// Drives and learns.
 pub struct Online {
     policy: Policy,
@@ -43,12 +41,13 @@ pub struct Online {
     /// Utility of the epoch before.
     before: Option<f32>,
     updates: u64,
+    utility: Utility,
     fallback: Fallback,
 }
 
 impl Online {
-    /// Goes on from `policy`; `seed` is that of the draws.
-    pub fn new(policy: Policy, seed: u64) -> Self {
+    /// Goes on from `policy`; `seed` is that of the draws, `utility` what an epoch is worth.
+    pub fn new(policy: Policy, seed: u64, utility: Utility) -> Self {
         let mut rng = Rng::new(seed);
         let features = policy.features();
         let mut log_sigma = policy.log_sigma.clone();
@@ -75,13 +74,14 @@ impl Online {
             tapes: [Tape::default(), Tape::default()],
             before: None,
             updates: 0,
+            utility,
             fallback: Fallback::default(),
         }
     }
 
     /// The same as a rule, for [`online`](tidegate_control::optimizer::OptimizerOptions::online).
-    pub fn boxed(policy: Policy, seed: u64) -> Box<dyn Optimizer> {
-        Box::new(Self::new(policy, seed))
+    pub fn boxed(policy: Policy, seed: u64, utility: Utility) -> Box<dyn Optimizer> {
+        Box::new(Self::new(policy, seed, utility))
     }
 
     /// How often it has learned.
@@ -89,11 +89,20 @@ impl Online {
         self.updates
     }
 
-    /// End-to-end utility as a share of the rate the policy knows, 1 for a single free worker.
+    /// End-to-end utility as a share of the rate the policy knows, 1 for a single free worker: what arrives, by the mean
+    /// price of the stages, less what loss costs.
     fn worth(&self, seen: &Observation) -> f32 {
-        let price = |stage: &Stage| K.powi(-i32::from(seen.concurrency[*stage]));
+        let Utility { k, b, loss_term } = self.utility;
+        let price = |stage: &Stage| k.powi(-i32::from(seen.concurrency[*stage]));
         let price = self.stages.iter().map(price).sum::<f64>() / self.stages.len() as f64;
-        (seen.goodput().0 as f64 / self.policy.scales.rate_bps.0 as f64 * price) as f32
+        let (best, share) = (self.policy.scales.rate_bps, seen.loss.unwrap_or(0.0));
+        let goodput = seen.goodput().0 as f64 / best.0 as f64;
+        let loss = match loss_term {
+            LossTerm::None => 0.0,
+            LossTerm::Ldm => b * share / best.as_mbps(),
+            LossTerm::Falcon => goodput * b * share,
+        };
+        (goodput * price - loss) as f32
     }
 
     fn act(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Option<Proposal> {

@@ -139,7 +139,9 @@ fn read(file: &Path) -> Result<Vec<Epoch>, Error> {
 /// Tries random concurrency for as long as asked. What was seen is written to `output` also when it ends
 /// early.
 fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<Epoch>> {
-    let mut pace = args.route.pace()?;
+    // K is that of R_max; no rule that explores has one.
+    let control = ControlArgs { utility_k: None, ..args.route.control.clone() };
+    let mut pace = control.pace(control.optimizer()?.as_ref());
     let epochs = args.duration.as_millis() / pace.epoch.as_millis().max(1);
     if epochs < MIN_EPOCHS as u128 {
         let (time, epoch) = (args.duration.as_secs_f64(), pace.epoch.as_secs_f64());
@@ -154,16 +156,13 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
     let shows = !args.output.json;
     if shows {
         let seconds = args.duration.as_secs_f64();
-        let rule = &args.route.control.optimizer;
-        terminal::print(&format!(
-            "{} for {seconds} s, {rule}, seed {}",
-            ends.title, args.route.control.seed
-        ))?;
+        let ControlArgs { optimizer, seed, .. } = &control;
+        terminal::print(&format!("{} for {seconds} s, {optimizer}, seed {seed}", ends.title))?;
         terminal::print(&heading(three))?;
     }
     let setup = args.route.setup(terms, pace, interrupt_on_signals())?;
     let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
-    let mut job = args.output.job(work, &args.route.control, String::new(), args.route.trust.state_dir()?);
+    let mut job = args.output.job(work, &control, String::new(), args.route.trust.state_dir()?);
     job.quiet = true;
     let ended = job.run_and_show(|epoch| {
         if shows {

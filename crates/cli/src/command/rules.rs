@@ -4,15 +4,16 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_control::optimizer::RULES;
 use tidegate_control::optimizer::rules::{RuleDescription, RuleKey};
+use tidegate_control::optimizer::{LEARNED_RULES, RULES, needs_policy};
 
 use crate::terminal;
 
 /// List the rules that --optimizer takes, who published them, and their constants.
 ///
 /// A rule's constants follow its name: --optimizer RULE:KEY=VALUE,KEY=VALUE, as in aimd:epsilon=1%,hold. Of a value that
-/// is one of several words the key can be left out: model_fit:published.
+/// is one of several words the key can be left out: model_fit:published. An option of a constant that a rule does not have
+/// (--utility-k, --share, …) is refused, and so is --policy for a rule that decides by none.
 /// Rules of your own are programs (exec:PROGRAM) and functions in Python (python:MODULE:NAME).
 #[derive(Debug, Args)]
 pub struct RulesArgs {
@@ -33,6 +34,8 @@ struct Listed {
     source: &'static str,
     /// Whether it can stand behind `coupled:` and `independent:`.
     one_number: bool,
+    /// Whether it decides by a policy, which `--policy FILE` names.
+    needs_policy: bool,
     keys: Vec<Key>,
 }
 
@@ -47,7 +50,7 @@ struct Key {
 /// Runs the command.
 pub fn run(args: &RulesArgs) -> anyhow::Result<ExitCode> {
     if args.json {
-        terminal::print_json(&Report { rules: RULES.iter().map(listed).collect() })?;
+        terminal::print_json(&Report { rules: RULES.iter().chain(&LEARNED_RULES).map(listed).collect() })?;
     } else {
         terminal::print(&table())?;
     }
@@ -57,13 +60,14 @@ pub fn run(args: &RulesArgs) -> anyhow::Result<ExitCode> {
 fn listed(rule: &RuleDescription) -> Listed {
     let RuleDescription { name, summary, source, one_number, keys } = *rule;
     let keys = keys.iter().map(|&key| Key { key, range: key.range() }).collect();
-    Listed { name, summary, source, one_number, keys }
+    Listed { name, summary, source, one_number, needs_policy: needs_policy(name), keys }
 }
 
 fn table() -> String {
     let mut lines = Vec::new();
-    for rule in &RULES {
-        lines.push(format!("{:<10} {} [{}]", rule.name, rule.summary, rule.source));
+    for rule in RULES.iter().chain(&LEARNED_RULES) {
+        let by = if needs_policy(rule.name) { " (--policy FILE)" } else { "" };
+        lines.push(format!("{:<10} {}{by} [{}]", rule.name, rule.summary, rule.source));
         for key in rule.keys {
             let default = key.default.unwrap_or("off");
             lines.push(format!("    {:<10} {}: {}", key.name, key.summary, key.range()));

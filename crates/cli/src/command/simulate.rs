@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
-use tidegate_control::optimizer::{Optimizer, OptimizerOptions, RuleDescription, with_aimd_epsilon};
+use tidegate_control::optimizer::{
+    Optimizer, OptimizerOptions, RuleDescription, needs_policy, with_constants,
+};
 use tidegate_control::simulation::{Summary, judge};
 use tidegate_control::{
     Bounds, Concurrency, Host, Observation, Oracle, Path as NetworkPath, PerStage, Proposal, Scenario, Share,
@@ -32,9 +34,9 @@ pub struct SimulateArgs {
     /// The policy that the rules `policy`, `policy:sampled` and `policy:online` decide by
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// How hard the rule auto pushes beside the traffic of others: background, fair or full
-    #[arg(long, value_name = "NAME", default_value_t = Share::Fair)]
-    share: Share,
+    /// How hard the rule auto pushes beside the traffic of others: background, fair or full [default: fair]
+    #[arg(long, value_name = "NAME")]
+    share: Option<Share>,
     /// What the rule aimd takes for a change of throughput, as a share of it: 0.02 or 2%
     #[arg(long, value_name = "SHARE")]
     aimd_epsilon: Option<String>,
@@ -136,17 +138,25 @@ fn load(file: &Path) -> Result<Scenario, String> {
 type Named<'a> = (&'a str, Box<dyn Optimizer>);
 
 fn rules(args: &SimulateArgs) -> Result<Vec<Named<'_>>, Error> {
-    let options = OptimizerOptions { seed: args.seed, share: args.share, ..OptimizerOptions::default() };
-    let is_aimd = |name: &str| RuleDescription::of(name).is_some_and(|rule| rule.name == "aimd");
-    if args.aimd_epsilon.is_some() && !args.optimizer.iter().any(|name| is_aimd(name)) {
-        return Err(usage("--aimd-epsilon goes with --optimizer aimd"));
-    }
-    let build = |name: &str| match &args.aimd_epsilon {
-        Some(epsilon) if is_aimd(name) => {
-            let name = with_aimd_epsilon(name, epsilon).map_err(usage)?;
-            rule(&name, &options, args.policy.as_deref())
+    let options = OptimizerOptions { seed: args.seed, ..OptimizerOptions::default() };
+    let share = args.share.map(Share::name);
+    let given = [("--share", "share", share), ("--aimd-epsilon", "epsilon", args.aimd_epsilon.as_deref())];
+    let given: Vec<_> = given.into_iter().filter_map(|(o, key, value)| Some((o, key, value?))).collect();
+    let has = |name: &str, key: &str| RuleDescription::of(name).is_some_and(|rule| rule.has(key));
+    // Of several rules each takes what it has; what none has is refused, as of one.
+    for option in &given {
+        if let [.., last] = &args.optimizer[..]
+            && !args.optimizer.iter().any(|name| has(name, option.1))
+        {
+            with_constants(last, [*option]).map_err(usage)?;
         }
-        _ => rule(name, &options, args.policy.as_deref()),
+    }
+    let policy = args.policy.as_deref();
+    let decides = args.optimizer.iter().any(|name| needs_policy(name));
+    let build = |name: &str| {
+        let own = given.iter().copied().filter(|option| has(name, option.1));
+        let name = with_constants(name, own).map_err(usage)?;
+        rule(&name, &options, policy.filter(|_| needs_policy(&name) || !decides))
     };
     let named = |name: &String| match own_rule::named(name, args.epoch, args.seed, Some(PATIENCE))? {
         Some(own) => Ok(own),

@@ -3,7 +3,7 @@
 use std::env;
 use std::time::Duration;
 
-use tidegate_control::optimizer::{OptimizerError, OptimizerOptions, build};
+use tidegate_control::optimizer::{OptimizerError, OptimizerOptions, RuleDescription, build};
 use tidegate_control::simulator::Delivered;
 use tidegate_control::{BitRate, Optimizer, Scenario, Share, Simulation, SimulatorOptions, Stage, simulate};
 
@@ -28,8 +28,12 @@ impl Contender {
     }
 
     pub fn build(&self, seed: u64) -> Result<Box<dyn Optimizer>, OptimizerError> {
-        let share = self.share.unwrap_or_default();
-        build(&self.rule, &OptimizerOptions { seed, share, ..OptimizerOptions::default() })
+        let share = self.share.filter(|_| self.rule == "auto");
+        let rule = share.map_or_else(
+            || self.rule.clone(),
+            |share| RuleDescription::with(&self.rule, "share", share.name()),
+        );
+        build(&rule, &OptimizerOptions { seed, ..OptimizerOptions::default() })
     }
 }
 

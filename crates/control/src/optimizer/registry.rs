@@ -14,7 +14,7 @@ use crate::optimizer::model_fit::{self, ModelFit};
 use crate::optimizer::optimistic::Optimistic;
 use crate::optimizer::per_stage::{Coupled, Independent};
 use crate::optimizer::policy::{ActionChoice, Learned};
-use crate::optimizer::rules::{Constants, RULES, RuleDescription, without_prefix};
+use crate::optimizer::rules::{Constants, LEARNED_RULES, RULES, RuleDescription, without_prefix};
 use crate::optimizer::{Optimizer, StageOptimizer};
 use crate::policy::{Policy, Recipe};
 use crate::share::Share;
@@ -37,28 +37,33 @@ pub const NAMES: [&str; RULES.len()] = {
 pub const LEARNED: [&str; 7] =
     ["policy", "policy:sampled", "policy:online", "discrete_rl", "ldm", "automdt", "automdt_discrete"];
 
-/// Whether the rule called `name` decides by a policy.
-pub fn needs_policy(name: &str) -> bool {
-    LEARNED.contains(&name)
+/// The rule called `name`, if it decides by a policy.
+fn learned_rule(name: &str) -> Option<&'static RuleDescription> {
+    RuleDescription::of(name).filter(|rule| LEARNED_RULES.iter().any(|learned| learned.name == rule.name))
 }
 
-/// Makes the rule that goes on learning of a policy and a seed.
-pub type MakeOnline = fn(Policy, u64) -> Box<dyn Optimizer>;
+/// Whether the rule called `name` decides by a policy.
+pub fn needs_policy(name: &str) -> bool {
+    learned_rule(name).is_some()
+}
+
+/// Whether the rule called `name` goes on learning while it drives.
+pub fn goes_on_learning(name: &str) -> bool {
+    let constants = learned_rule(name).map(|rule| Constants::read(rule, text(name)));
+    constants.is_some_and(|constants| constants.is_ok_and(|constants| constants.has("online")))
+}
+
+/// Makes the rule that goes on learning of a policy, a seed, and what an epoch is worth.
+pub type MakeOnline = fn(Policy, u64, Utility) -> Box<dyn Optimizer>;
 
 /// The policy for every path, as `tidegate train --universal` makes it.
 const UNIVERSAL: &[u8] = include_bytes!("../../policies/universal.safetensors");
 
-/// What the rules may be told; each uses what concerns it, and a constant behind its name comes first.
+/// What the rules are told beside their constants, which are in their names.
 #[derive(Clone, Debug, Default)]
 pub struct OptimizerOptions {
     /// Seed of the rules that draw at random.
     pub seed: u64,
-    /// The utility of the rules that climb one: form, K and B.
-    pub utility: Utility,
-    /// How hard `auto` pushes beside the traffic of others.
-    pub share: Share,
-    /// AIMD's ε; its default if absent.
-    pub epsilon: Option<f64>,
     /// What the [`LEARNED`] rules decide by.
     pub policy: Option<Policy>,
     /// What makes `policy:online`: learning is no business of this crate, so whoever has it hands it in
@@ -72,9 +77,10 @@ pub enum OptimizerError {
     /// No such rule.
     #[error(
         "no optimizer '{name}': choose one of {}, fixed:N, fixed:READ,NETWORK,WRITE, RULE:KEY=VALUE,KEY=VALUE (as in \
-         aimd:epsilon=1%), or coupled:RULE or independent:RULE of {}",
+         aimd:epsilon=1%), or coupled:RULE or independent:RULE of {}, or by a policy {}",
         NAMES.join(", "),
-        one_number_rules()
+        one_number_rules(),
+        LEARNED.join(", ")
     )]
     Unknown {
         /// What was asked for.
@@ -125,9 +131,14 @@ fn setpoint(text: &str) -> Option<Concurrency> {
     }
 }
 
-/// The utility of `options`, with the constants that the name gave.
-fn utility(constants: &Constants, options: &OptimizerOptions) -> Utility {
-    let Utility { k, b, loss_term } = options.utility;
+/// What stands behind the colon of a name.
+fn text(name: &str) -> Option<&str> {
+    without_prefix(name).split_once(':').map(|(_, text)| text)
+}
+
+/// The utility `default`, with the constants that the name gave.
+fn utility(constants: &Constants, default: Utility) -> Utility {
+    let Utility { k, b, loss_term } = default;
     Utility {
         k: constants.number("k").unwrap_or(k),
         b: constants.number("b").unwrap_or(b),
@@ -140,20 +151,16 @@ fn utility(constants: &Constants, options: &OptimizerOptions) -> Utility {
     }
 }
 
-fn aimd_config(constants: &Constants, options: &OptimizerOptions) -> aimd::AimdConfig {
+fn aimd_config(constants: &Constants) -> aimd::AimdConfig {
     let default = aimd::AimdConfig::default();
-    let epsilon = constants.number("epsilon").or(options.epsilon).unwrap_or(default.epsilon);
+    let epsilon = constants.number("epsilon").unwrap_or(default.epsilon);
     let start = if constants.has("hold") { aimd::Start::Hold } else { default.start };
     aimd::AimdConfig { epsilon, start }
 }
 
-fn gradient_config(
-    constants: &Constants,
-    options: &OptimizerOptions,
-    charge_staging: bool,
-) -> gradient::GradientConfig {
-    let repaired = constants.has("repaired");
-    gradient::GradientConfig { utility: utility(constants, options), repaired, charge_staging }
+fn gradient_config(constants: &Constants, charge_staging: bool) -> gradient::GradientConfig {
+    let (utility, repaired) = (utility(constants, Utility::default()), constants.has("repaired"));
+    gradient::GradientConfig { utility, repaired, charge_staging }
 }
 
 fn model_fit_config(constants: &Constants) -> model_fit::ModelFitConfig {
@@ -161,7 +168,7 @@ fn model_fit_config(constants: &Constants) -> model_fit::ModelFitConfig {
     let models = constants.word("model").and_then(|name| name.parse().ok());
     model_fit::ModelFitConfig {
         models: models.unwrap_or(default.models),
-        threshold: default.threshold,
+        threshold: constants.threshold("threshold").unwrap_or(default.threshold),
         surprise: constants.number("surprise").unwrap_or(default.surprise),
         change: constants.number("change").unwrap_or(default.change),
         patience: constants.count("patience").map_or(default.patience, u32::from),
@@ -184,17 +191,12 @@ fn explore_config(constants: &Constants) -> explore::ExploreConfig {
 }
 
 /// The one-number rule called `name`, if there is one. It draws from `seed`.
-fn stage_rule(
-    name: &str,
-    constants: &Constants,
-    options: &OptimizerOptions,
-    seed: u64,
-) -> Option<Box<dyn StageOptimizer>> {
-    let utility = utility(constants, options);
+fn stage_rule(name: &str, constants: &Constants, seed: u64) -> Option<Box<dyn StageOptimizer>> {
+    let utility = utility(constants, Utility::default());
     Some(match name {
-        "aimd" => Box::new(Aimd::new(aimd_config(constants, options))),
+        "aimd" => Box::new(Aimd::new(aimd_config(constants))),
         "falcon" => Box::new(Falcon::new(falcon::FalconConfig { utility })),
-        "gradient" => Box::new(Gradient::new(gradient_config(constants, options, false))),
+        "gradient" => Box::new(Gradient::new(gradient_config(constants, false))),
         "bayesian" => {
             let repaired = constants.has("repaired");
             Box::new(Bayesian::new(bayesian::BayesianConfig { utility, repaired }, seed))
@@ -206,30 +208,42 @@ fn stage_rule(
 }
 
 /// Three independent gradients; the read stage is charged for filling its staging (Marlin).
-fn marlin(constants: &Constants, options: &OptimizerOptions) -> Independent {
+fn marlin(constants: &Constants) -> Independent {
     Independent::new(PerStage::from_fn(|stage| {
-        let config = gradient_config(constants, options, stage == Stage::Read);
+        let config = gradient_config(constants, stage == Stage::Read);
         Box::new(Gradient::new(config)) as Box<dyn StageOptimizer>
     }))
 }
 
-/// A rule of [`LEARNED`].
-fn learned(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>, OptimizerError> {
-    let name_again = || name.to_owned();
-    let policy = options.policy.clone().ok_or_else(|| OptimizerError::NoPolicy { name: name_again() })?;
-    // Half of them are called by the recipe whose policies they decide by.
-    if name.parse::<Recipe>().is_ok_and(|recipe| recipe != policy.recipe) {
-        return Err(OptimizerError::Recipe { name: name_again(), recipe: policy.recipe });
+/// The rule called `name` of [`LEARNED_RULES`].
+fn learned(
+    name: &str,
+    rule: &RuleDescription,
+    options: &OptimizerOptions,
+) -> Result<Box<dyn Optimizer>, OptimizerError> {
+    let wrong = |reason: String| OptimizerError::Option { name: name.to_owned(), reason };
+    let constants = Constants::read(rule, text(name)).map_err(wrong)?;
+    let learns = constants.has("online");
+    if let Some(key) = constants.first_of(&["k", "b", "loss"]).filter(|_| !learns) {
+        return Err(wrong(format!(
+            "{key} goes with {}:online: any other policy has it from its training",
+            rule.name
+        )));
     }
-    let choice = match name {
-        "policy" | "discrete_rl" => ActionChoice::Mean,
-        "policy:online" => {
-            let reason = "nothing was handed in that learns".to_owned();
-            let make = options.online.ok_or(OptimizerError::Option { name: name_again(), reason })?;
-            return Ok(make(policy, options.seed));
-        }
-        _ => ActionChoice::Sampled,
-    };
+    if learns && constants.has("sampled") {
+        return Err(wrong("sampled and online are two ways to decide: choose one".to_owned()));
+    }
+    let policy = options.policy.clone().ok_or_else(|| OptimizerError::NoPolicy { name: name.to_owned() })?;
+    // All but one are called by the recipe whose policies they decide by.
+    if rule.name.parse::<Recipe>().is_ok_and(|recipe| recipe != policy.recipe) {
+        return Err(OptimizerError::Recipe { name: rule.name.to_owned(), recipe: policy.recipe });
+    }
+    if learns {
+        let make = options.online.ok_or_else(|| wrong("nothing was handed in that learns".to_owned()))?;
+        return Ok(make(policy, options.seed, utility(&constants, Utility::WITHOUT_LOSS)));
+    }
+    let is_likeliest = rule.name == "discrete_rl" || (rule.name == "policy" && !constants.has("sampled"));
+    let choice = if is_likeliest { ActionChoice::Mean } else { ActionChoice::Sampled };
     Ok(Box::new(Learned::new(policy, choice, options.seed)))
 }
 
@@ -251,40 +265,30 @@ fn learned(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>,
 pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer>, OptimizerError> {
     let unknown = || OptimizerError::Unknown { name: name.to_owned() };
     let wrong = |reason: &str| OptimizerError::Option { name: name.to_owned(), reason: reason.to_owned() };
-    if needs_policy(name) {
-        return learned(name, options);
-    }
-    if !(options.utility.k.is_finite() && options.utility.k > 1.0) {
-        return Err(wrong("K must be more than 1"));
-    }
-    if !(options.utility.b.is_finite() && options.utility.b >= 0.0) {
-        return Err(wrong("B must not be negative"));
-    }
-    if options.epsilon.is_some_and(|epsilon| !(0.0..1.0).contains(&epsilon)) {
-        return Err(wrong("epsilon must be at least 0 and less than 1"));
+    if let Some(rule) = learned_rule(name) {
+        return learned(name, rule, options);
     }
     if let Some(text) = name.strip_prefix("fixed:") {
         let setpoint = setpoint(text).ok_or_else(|| OptimizerError::Setpoint { name: name.to_owned() })?;
         return Ok(Box::new(Fixed::new(fixed::FixedConfig { setpoint })));
     }
     let rule = RuleDescription::of(name).ok_or_else(unknown)?;
-    let text = without_prefix(name).split_once(':').map(|(_, text)| text);
-    let constants = Constants::read(rule, text).map_err(|why| wrong(&why))?;
+    let constants = Constants::read(rule, text(name)).map_err(|why| wrong(&why))?;
     if name.starts_with("independent:") {
         // A stream of its own for each copy: three stages that draw alike would learn less.
         let copy = |stage: Stage| {
             let seed = options.seed.wrapping_add(stage as u64);
-            stage_rule(rule.name, &constants, options, seed).ok_or_else(unknown)
+            stage_rule(rule.name, &constants, seed).ok_or_else(unknown)
         };
         let rules = PerStage::new(copy(Stage::Read)?, copy(Stage::Network)?, copy(Stage::Write)?);
         return Ok(Box::new(Independent::new(rules)));
     }
-    if let Some(rule) = stage_rule(rule.name, &constants, options, options.seed) {
+    if let Some(rule) = stage_rule(rule.name, &constants, options.seed) {
         return Ok(Box::new(Coupled::new(rule)));
     }
     Ok(match rule.name {
         "auto" => {
-            let share = constants.word("share").map_or(Ok(options.share), str::parse);
+            let share = constants.word("share").map_or(Ok(Share::default()), str::parse);
             Box::new(Optimistic::new(share.map_err(|why: String| wrong(&why))?))
         }
         "fixed" => Box::new(Fixed::new(fixed::FixedConfig::default())),
@@ -294,7 +298,7 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
                 Policy::from_bytes(UNIVERSAL).map_err(|_| wrong("this program's policy is damaged"))?;
             Box::new(Learned::new(policy, ActionChoice::Mean, options.seed))
         }
-        "marlin" => Box::new(marlin(&constants, options)),
+        "marlin" => Box::new(marlin(&constants)),
         _ => return Err(unknown()),
     })
 }
@@ -303,8 +307,11 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
 mod tests {
     use super::*;
     use crate::environment::Host;
+    use crate::optimizer::rules::with_constants;
     use crate::stage::Bounds;
     use crate::throughput_model::ModelSelection;
+    use crate::throughput_model::sampling::Threshold;
+    use crate::units::BitRate;
 
     fn start(name: &str) -> Option<Concurrency> {
         let mut rule = build(name, &OptimizerOptions::default()).ok()?;
@@ -338,16 +345,21 @@ mod tests {
 
     #[test]
     fn every_default_that_is_told_is_the_one_that_holds() {
-        let options = OptimizerOptions::default();
-        for rule in &RULES {
+        for rule in RULES.iter().chain(&LEARNED_RULES) {
+            let learned = needs_policy(rule.name);
+            let default = if learned { Utility::WITHOUT_LOSS } else { Utility::default() };
             for key in rule.keys {
                 let Some(default) = key.default else { continue };
                 let text = format!("{}={default}", key.name);
                 let told = Constants::read(rule, Some(&text)).expect(&text);
                 let of = |c: &Constants| {
                     (
-                        (aimd_config(c, &options), utility(c, &options), model_fit_config(c)),
-                        (fts3_config(c), explore_config(c), c.word("share").unwrap_or(options.share.name())),
+                        (aimd_config(c), utility(c, default), model_fit_config(c)),
+                        (
+                            fts3_config(c),
+                            explore_config(c),
+                            c.word("share").unwrap_or(Share::default().name()),
+                        ),
                     )
                 };
                 assert_eq!(of(&told), of(&Constants::default()), "{}:{text}", rule.name);
@@ -357,27 +369,30 @@ mod tests {
 
     #[test]
     fn constants_behind_a_name_are_read_with_their_units() {
-        let options = OptimizerOptions { epsilon: Some(0.1), ..OptimizerOptions::default() };
         let read = |name: &str, text| {
             Constants::read(RuleDescription::of(name).expect("a rule"), Some(text)).expect("good")
         };
         for text in ["epsilon=0.5%,hold", "hold, epsilon = 0.005"] {
-            let aimd = aimd_config(&read("aimd", text), &options);
+            let aimd = aimd_config(&read("aimd", text));
             assert_eq!(aimd, aimd::AimdConfig { epsilon: 0.005, start: aimd::Start::Hold });
         }
-        assert_eq!(aimd_config(&Constants::default(), &options).epsilon, 0.1);
-        let gradient =
-            gradient_config(&read("coupled:gradient", "k=1.05,b=0,loss=ldm,repaired"), &options, false);
+        let gradient = gradient_config(&read("coupled:gradient", "k=1.05,b=0,loss=ldm,repaired"), false);
         assert_eq!(gradient.utility, Utility { k: 1.05, b: 0.0, loss_term: LossTerm::Ldm });
         assert!(gradient.repaired);
         assert_eq!(fts3_config(&read("fts3", "interval=5s")).interval, std::time::Duration::from_secs(5));
         let fit = model_fit_config(&read("model_fit", "surprise=30%,change=0.4,patience=7,model=published"));
         assert_eq!((fit.surprise, fit.change, fit.patience), (0.3, 0.4, 7));
         assert_eq!(fit.models, ModelSelection::Published);
+        for (text, wanted) in [
+            ("threshold=5%", Threshold::Relative(0.05)),
+            ("threshold=20Mbit/s", Threshold::Absolute(BitRate::mbps(20))),
+        ] {
+            assert_eq!(model_fit_config(&read("model_fit", text)).threshold, wanted);
+        }
         assert_eq!(model_fit_config(&read("model_fit", "published")).models, ModelSelection::Published);
         let one = model_fit_config(&read("model_fit", "full-second-order")).models;
         assert_eq!(one.name(), "full_second_order");
-        let gradient = gradient_config(&read("gradient", "none,repaired"), &options, false);
+        let gradient = gradient_config(&read("gradient", "none,repaired"), false);
         assert_eq!((gradient.utility.loss_term, gradient.repaired), (LossTerm::None, true));
     }
 
@@ -439,14 +454,29 @@ mod tests {
     }
 
     #[test]
-    fn constants_outside_their_range_are_refused() {
-        let with = |k, b, epsilon| {
-            let utility = Utility { k, b, ..Utility::default() };
-            build("aimd", &OptimizerOptions { utility, epsilon, ..OptimizerOptions::default() }).is_ok()
-        };
-        assert!(with(1.02, 10.0, None) && with(1.02, 0.0, Some(0.0)));
-        assert!(!with(1.0, 10.0, None) && !with(f64::NAN, 10.0, None));
-        assert!(!with(1.02, -1.0, None) && !with(1.02, 10.0, Some(1.0)));
+    fn options_of_constants_that_a_rule_does_not_have_are_refused() {
+        let k = ("--utility-k", "k", "1.05");
+        for (name, option) in [
+            ("auto", k),
+            ("automdt_of_mine", k),
+            ("fixed:4", k),
+            ("aimd", k),
+            ("coupled:aimd", ("--utility-loss", "loss", "ldm")),
+            ("universal", ("--utility-b", "b", "1")),
+            ("gradient", ("--share", "share", "full")),
+            ("model_fit", ("--aimd-epsilon", "epsilon", "1%")),
+        ] {
+            let why = with_constants(name, [option]).expect_err(name);
+            assert!(why.starts_with(option.0) && why.contains(name) && why.lines().count() == 1, "{why}");
+        }
+        let why = with_constants("auto", [k]).expect_err("no K");
+        assert!(why.contains("falcon, gradient, bayesian, marlin, policy"), "{why}");
+        let told = with_constants("independent:gradient:repaired", [k, ("--utility-b", "b", "1")]);
+        assert_eq!(told.as_deref(), Ok("independent:gradient:repaired,k=1.05,b=1"));
+        // What is there twice is refused, as it is in the name.
+        let twice = with_constants("gradient:k=1.01", [k])
+            .map(|name| build(&name, &OptimizerOptions::default()).is_ok());
+        assert_eq!(twice, Ok(false));
     }
 
     #[test]
@@ -455,7 +485,10 @@ mod tests {
         let why = |name: &str, options: OptimizerOptions| build(name, &options).err().map(|e| e.to_string());
         let with =
             |online| OptimizerOptions { policy: policy.clone(), online, ..OptimizerOptions::default() };
-        let learns: MakeOnline = |policy, seed| Box::new(Learned::new(policy, ActionChoice::Sampled, seed));
+        let learns: MakeOnline = |policy, seed, utility| {
+            assert_eq!((utility.b, utility.loss_term != LossTerm::Ldm), (10.0, utility.k == 1.02));
+            Box::new(Learned::new(policy, ActionChoice::Sampled, seed))
+        };
         for name in LEARNED {
             let bare = why(name, OptimizerOptions::default());
             assert!(bare.is_some_and(|why| why.contains(name) && why.contains("needs a policy")), "{name}");
@@ -464,5 +497,19 @@ mod tests {
         }
         assert!(why("ldm", with(None)).is_some_and(|why| why.contains("the recipe universal, not ldm")));
         assert!(why("policy:online", with(None)).is_some_and(|why| why.contains("nothing was handed in")));
+        assert_eq!(why("policy:online,k=1.05,loss=ldm", with(Some(learns))), None);
+        assert!(goes_on_learning("policy:online,k=1.05") && goes_on_learning("automdt:online"));
+        assert!(
+            !goes_on_learning("policy") && !goes_on_learning("auto") && !goes_on_learning("policy:online,x")
+        );
+        for (name, wanted) in [
+            ("policy:k=1.05", "k goes with policy:online"),
+            ("ldm:loss=ldm", "loss goes with ldm:online"),
+            ("policy:sampled,online", "choose one"),
+            ("policy:online,k=1", "more than 1"),
+            ("automdt:sampled", "no key 'sampled'"),
+        ] {
+            assert!(why(name, with(Some(learns))).is_some_and(|why| why.contains(wanted)), "{name}");
+        }
     }
 }

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::named::is_name;
 use crate::throughput_model::ModelSelection;
+use crate::throughput_model::sampling::Threshold;
 use crate::units::{parse_duration, parse_share};
 
 /// A rule as it is listed.
@@ -57,6 +58,8 @@ pub enum KeyValues {
     Count(u16, u16),
     /// A time with its unit, from one number of seconds to another.
     Time(u64, u64),
+    /// A share of what the first stream moves, or a rate.
+    Threshold,
     /// One of these words.
     Word(&'static [&'static str]),
 }
@@ -89,6 +92,56 @@ const REPAIRED: RuleKey = switch("repaired", "without the flaws of what was publ
 const fn switch(name: &'static str, summary: &'static str) -> RuleKey {
     RuleKey { name, summary, values: KeyValues::Switch, default: None, source: "ours" }
 }
+
+/// Of a rule that decides by a policy: its K is that of its training, unless it goes on learning.
+const LEARNS: RuleKey = switch("online", "draws, and goes on learning while it drives");
+const LEARNED_K: RuleKey = RuleKey { summary: "with online: price of one more worker in the reward", ..K };
+const LEARNED_B: RuleKey = RuleKey { summary: "with online: weight of lost segments in the reward", ..B };
+const LEARNED_LOSS: RuleKey = RuleKey {
+    summary: "with online: form of the loss term",
+    default: Some("none"),
+    source: "published (AutoMDT, FastBioDL)",
+    ..LOSS
+};
+
+/// The rules that decide by a policy, which they are told.
+pub const LEARNED_RULES: [RuleDescription; 5] = [
+    RuleDescription {
+        name: "policy",
+        summary: "decides by a policy of any recipe: its most likely action",
+        source: "ours; LDM; AutoMDT",
+        one_number: false,
+        keys: &[switch("sampled", "draws its actions"), LEARNS, LEARNED_K, LEARNED_B, LEARNED_LOSS],
+    },
+    RuleDescription {
+        name: "discrete_rl",
+        summary: "steps up and down by a policy of that recipe",
+        source: "DRL (Hasibul et al.)",
+        one_number: false,
+        keys: &[LEARNS, LEARNED_K, LEARNED_B, LEARNED_LOSS],
+    },
+    RuleDescription {
+        name: "ldm",
+        summary: "draws one number for all stages by a policy of that recipe",
+        source: "LDM",
+        one_number: false,
+        keys: &[LEARNS, LEARNED_K, LEARNED_B, LEARNED_LOSS],
+    },
+    RuleDescription {
+        name: "automdt",
+        summary: "draws three numbers by a policy of that recipe",
+        source: "AutoMDT",
+        one_number: false,
+        keys: &[LEARNS, LEARNED_K, LEARNED_B, LEARNED_LOSS],
+    },
+    RuleDescription {
+        name: "automdt_discrete",
+        summary: "the same, each number chosen among all of a stage",
+        source: "AutoMDT, figure 4",
+        one_number: false,
+        keys: &[LEARNS, LEARNED_K, LEARNED_B, LEARNED_LOSS],
+    },
+];
 
 /// The rules that need no policy of their own, the default first.
 pub const RULES: [RuleDescription; 11] = [
@@ -184,6 +237,13 @@ pub const RULES: [RuleDescription; 11] = [
                 source: "ours",
             },
             RuleKey {
+                name: "threshold",
+                summary: "what one more stream must add for sampling to go on",
+                values: KeyValues::Threshold,
+                default: Some("10%"),
+                source: "ours: the paper leaves it to the user",
+            },
+            RuleKey {
                 name: "surprise",
                 summary: "how far goodput may be from the prediction before it is a sample to learn from",
                 values: KeyValues::Fraction(Excluded(0.0), Included(1.0)),
@@ -224,23 +284,35 @@ pub const RULES: [RuleDescription; 11] = [
     },
 ];
 
-/// The rule `name`, which must be `aimd` in one of its forms, with this ε: the one parameter that its paper leaves to the
-/// user.
+/// The rule `name` with what options of a command set: each an option, the constant that it sets, and the value.
 ///
 /// # Errors
-/// In one line: another rule.
+/// In one line: an option of a constant that the rule does not have.
 ///
 /// ```
-/// use tidegate_control::optimizer::with_aimd_epsilon;
+/// use tidegate_control::optimizer::with_constants;
 ///
-/// assert_eq!(with_aimd_epsilon("aimd:hold", "1%").as_deref(), Ok("aimd:hold,epsilon=1%"));
-/// assert!(with_aimd_epsilon("auto", "1%").is_err());
+/// let epsilon = [("--aimd-epsilon", "epsilon", "1%")];
+/// assert_eq!(with_constants("aimd:hold", epsilon).as_deref(), Ok("aimd:hold,epsilon=1%"));
+/// assert!(with_constants("auto", epsilon).is_err());
 /// ```
-pub fn with_aimd_epsilon(name: &str, epsilon: &str) -> Result<String, String> {
-    match RuleDescription::of(name) {
-        Some(rule) if rule.name == "aimd" => Ok(RuleDescription::with(name, "epsilon", epsilon)),
-        _ => Err(format!("--aimd-epsilon goes with --optimizer aimd, not {name}")),
+pub fn with_constants<'a>(
+    name: &str,
+    options: impl IntoIterator<Item = (&'a str, &'a str, &'a str)>,
+) -> Result<String, String> {
+    let rule = RuleDescription::of(name);
+    let mut told = name.to_owned();
+    for (option, key, value) in options {
+        if !rule.is_some_and(|rule| rule.has(key)) {
+            let mut having = RULES.iter().chain(&LEARNED_RULES).filter(|rule| rule.has(key));
+            let first = having.next().map_or("none", |rule| rule.name).to_owned();
+            let others = having.fold(first, |names, rule| format!("{names}, {}", rule.name));
+            let rule = short(name);
+            return Err(format!("{option} goes with --optimizer {others}: the rule {rule} has no {key}"));
+        }
+        told = RuleDescription::with(&told, key, value);
     }
+    Ok(told)
 }
 
 /// The name of a one-number rule without what says how it sets three numbers.
@@ -253,7 +325,13 @@ impl RuleDescription {
     pub fn of(name: &str) -> Option<&'static Self> {
         let own = without_prefix(name);
         let word = own.split(':').next()?;
-        RULES.iter().find(|rule| rule.name == word && (own.len() == name.len() || rule.one_number))
+        let mut all = RULES.iter().chain(&LEARNED_RULES);
+        all.find(|rule| rule.name == word && (own.len() == name.len() || rule.one_number))
+    }
+
+    /// Whether it has a constant of that name.
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.iter().any(|known| known.name == key)
     }
 
     /// `name` with `key=value` behind its rule's own name.
@@ -296,6 +374,7 @@ impl RuleKey {
             KeyValues::Fraction(least, most) => between(least, most, "a share (as 0.02 or 2%)"),
             KeyValues::Count(least, most) => format!("a whole number from {least} to {most}"),
             KeyValues::Time(least, most) => format!("a time from {least}s to {most}s"),
+            KeyValues::Threshold => "a share (as 0.1 or 10%) or a rate (as 20Mbit/s)".to_owned(),
             KeyValues::Word(words) => words.join(" or "),
         }
     }
@@ -324,6 +403,7 @@ impl RuleKey {
                 let range = Duration::from_secs(least)..=Duration::from_secs(most);
                 range.contains(&time).then_some(Value::Time(time))
             }
+            KeyValues::Threshold => text.parse().ok().map(Value::Threshold),
             KeyValues::Word(words) => words.iter().find(|word| is_name(word, text)).copied().map(Value::Word),
         }
     }
@@ -335,6 +415,7 @@ enum Value {
     Number(f64),
     Count(u16),
     Time(Duration),
+    Threshold(Threshold),
     Word(&'static str),
 }
 
@@ -398,6 +479,18 @@ impl Constants {
             Value::Time(time) => Some(time),
             _ => None,
         }
+    }
+
+    pub(super) fn threshold(&self, key: &str) -> Option<Threshold> {
+        match self.value(key)? {
+            Value::Threshold(threshold) => Some(threshold),
+            _ => None,
+        }
+    }
+
+    /// The first of these keys that is there.
+    pub(super) fn first_of<'a>(&self, keys: &[&'a str]) -> Option<&'a str> {
+        keys.iter().copied().find(|key| self.has(key))
     }
 
     pub(super) fn word(&self, key: &str) -> Option<&'static str> {

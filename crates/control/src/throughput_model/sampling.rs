@@ -3,10 +3,12 @@
 //! n = 1, 2, 4, … and at last the most there may be, so that an optimum costs log₂ of itself in samples. A
 //! pure state machine: whoever measures asks [`Doubling::next`] and hands in what it saw.
 
+use std::str::FromStr;
+
 use serde::{Deserialize, Serialize};
 
 use crate::throughput_model::Sample;
-use crate::units::BitRate;
+use crate::units::{BitRate, UnitError, parse_share};
 
 /// What a stream must add for doubling to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +19,19 @@ pub enum Threshold {
     /// So much, as the paper has it.
     #[serde(rename = "absolute_bps")]
     Absolute(BitRate),
+}
+
+/// A share of what the first stream moves, as in 0.1 or 10%, or a rate.
+impl FromStr for Threshold {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(share) = parse_share(text) {
+            let fits = (0.0..=1.0).contains(&share);
+            return if fits { Ok(Self::Relative(share)) } else { Err("a share is from 0 to 1".to_owned()) };
+        }
+        text.parse().map(Self::Absolute).map_err(|error: UnitError| error.to_string())
+    }
 }
 
 /// The constants.

@@ -158,8 +158,8 @@ class Optimizer:
         *,
         bounds: Iterable[Iterable[int]] | None = None,
         seed: int = 1,
-        k: float = 1.02,
-        b: float = 10.0,
+        k: float | None = None,
+        b: float | None = None,
         epsilon: float | None = None,
         policy: Policy | str | PathLike[str] | None = None,
     ) -> Optimizer: ...

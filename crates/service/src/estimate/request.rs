@@ -8,7 +8,6 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
-use tidegate_control::units::{UnitError, parse_share};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::address;
@@ -148,15 +147,6 @@ impl Verify {
 }
 
 tidegate_control::named!(Verify, "verification");
-
-/// Reads what one more stream must add: a share of what the first one carries, as in 0.1 or 10%, or a rate.
-pub fn parse_threshold(text: &str) -> Result<Threshold, String> {
-    if let Some(share) = parse_share(text) {
-        let fits = (0.0..=1.0).contains(&share);
-        return if fits { Ok(Threshold::Relative(share)) } else { Err("a share is from 0 to 1".to_owned()) };
-    }
-    text.parse().map(Threshold::Absolute).map_err(|error: UnitError| error.to_string())
-}
 
 fn most_streams() -> u16 {
     MAX_STREAMS

@@ -4,11 +4,14 @@ use std::borrow::Cow;
 
 use data_encoding::BASE64;
 use tidegate_contract::rule_line::is_program;
-use tidegate_control::optimizer::{OptimizerError, OptimizerOptions, build, needs_policy, with_aimd_epsilon};
+use tidegate_control::optimizer::policy::{ActionChoice, Learned};
+use tidegate_control::optimizer::{
+    Optimizer, OptimizerError, OptimizerOptions, build, needs_policy, with_constants,
+};
 use tidegate_control::policy::Policy;
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::units::UnitError;
-use tidegate_control::{BitRate, ByteCount};
+use tidegate_control::{BitRate, ByteCount, Utility};
 
 use super::request::Request;
 use super::stream_rule::StreamRule;
@@ -25,8 +28,10 @@ const MAX_POLICY: usize = 8 << 20;
 /// How the digest of a policy begins.
 const DIGEST: &str = "blake3:";
 
-/// A rule that goes on learning is made by whoever runs the job; that its policy can be read is checked all the same.
-const ONLINE: &str = "policy:online";
+/// What stands for a rule that goes on learning.
+fn begins(policy: Policy, seed: u64, _: Utility) -> Box<dyn Optimizer> {
+    Box::new(Learned::new(policy, ActionChoice::Sampled, seed))
+}
 
 impl Request {
     /// The last value of an option, in either way of writing.
@@ -143,13 +148,17 @@ impl Request {
     /// Whether there is such a rule, and it has what it decides by.
     pub(super) fn check_rule(&self) -> Result<(), String> {
         let name = self.optimizer().unwrap_or("auto");
-        let mut options = OptimizerOptions::default();
-        if let Some(share) = self.option("--share") {
-            if name != "auto" {
-                return Err("--share goes with --optimizer auto: no other rule knows how to share".to_owned());
-            }
-            options.share = share.parse()?;
-        }
+        // Whoever runs the job has what learns; here it is enough to know that it can begin.
+        let mut options = OptimizerOptions { online: Some(begins), ..OptimizerOptions::default() };
+        let given = [
+            ("--share", "share"),
+            ("--aimd-epsilon", "epsilon"),
+            ("--utility-k", "k"),
+            ("--utility-b", "b"),
+            ("--utility-loss", "loss"),
+        ];
+        let given = given.into_iter().filter_map(|(option, key)| Some((option, key, self.option(option)?)));
+        let name = &with_constants(name, given)?;
         match (needs_policy(name), &self.policy) {
             (false, None) => {}
             (false, Some(_)) => {
@@ -162,13 +171,6 @@ impl Request {
             }
             (true, Some(text)) => options.policy = Some(read_policy(text)?),
         }
-        if name == ONLINE {
-            return Ok(());
-        }
-        let name = match self.option("--aimd-epsilon") {
-            Some(epsilon) => &with_aimd_epsilon(name, epsilon)?,
-            None => name,
-        };
         build(name, &options).map(drop).map_err(|error| match error {
             OptimizerError::Recipe { name, recipe } => {
                 format!("the policy was trained by the recipe {recipe}, not {name}")

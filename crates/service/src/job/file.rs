@@ -9,7 +9,6 @@ use super::arguments::Arguments;
 use super::request::{JobKind, LogFormat, Request};
 use crate::address::{self, Route};
 use crate::classad::{self, Attribute, ClassAd, SyntaxError};
-use crate::estimate::parse_threshold;
 use crate::object::Object;
 use tidegate_contract::text::one_line;
 use tidegate_control::units::parse_duration;
@@ -269,7 +268,7 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
             "sample_time" => request.sample_ms = Some(u64::try_from(time()?.as_millis()).unwrap_or(u64::MAX)),
             "sampler" => request.sampler = Some(word().to_ascii_lowercase().parse().map_err(wrong)?),
             "iperf3" => request.iperf3 = Some(text()?),
-            "threshold" => request.threshold = Some(parse_threshold(value.as_word()).map_err(wrong)?),
+            "threshold" => request.threshold = Some(value.as_word().parse().map_err(wrong)?),
             "model" => request.model = word().to_ascii_lowercase().parse().map_err(wrong)?,
             "always_sample" => request.always_sample = switch()?,
             "policy" => request.policy = Some(text()?),

@@ -7,8 +7,6 @@ use tidegate_control::ByteCount;
 use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_control::units::parse_duration;
 
-use crate::estimate::parse_threshold;
-
 /// The longest address, option, name or path; a ticket with a long path takes less.
 const MAX_TEXT: usize = 8 << 10;
 
@@ -113,7 +111,7 @@ pub fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Threshold>
     Ok(match Option::<Written>::deserialize(from)? {
         None => None,
         Some(Written::Share(share)) => Some(Threshold::Relative(share)),
-        Some(Written::Text(text)) => Some(parse_threshold(&text).map_err(serde::de::Error::custom)?),
+        Some(Written::Text(text)) => Some(text.parse().map_err(serde::de::Error::custom)?),
         Some(Written::Threshold(threshold)) => Some(threshold),
     })
 }

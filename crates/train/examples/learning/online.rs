@@ -36,7 +36,7 @@ fn rule(way: usize, policy: &Policy, seed: u64) -> Box<dyn Optimizer> {
     match way {
         0 => Box::new(Learned::new(policy.clone(), ActionChoice::Mean, seed)),
         1 => Box::new(Learned::new(policy.clone(), ActionChoice::Sampled, seed)),
-        _ => Box::new(Online::new(policy.clone(), seed)),
+        _ => Box::new(Online::new(policy.clone(), seed, Utility::WITHOUT_LOSS)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tidegate_control::optimizer::policy::{ActionChoice, Learned};
 use tidegate_control::policy::{Policy, Recipe};
-use tidegate_control::{PerStage, Scenario, SimulatorOptions, simulate};
+use tidegate_control::{PerStage, Scenario, SimulatorOptions, Utility, simulate};
 use tidegate_train::online::Online;
 use tidegate_train::ppo::PpoConfig;
 use tidegate_train::practice::PathTask;
@@ -122,7 +122,7 @@ fn the_published_recipe_with_choices_learns_and_comes_out_the_same_again() {
 fn a_policy_goes_on_learning_while_it_drives() {
     let policy = trained(2, 7, 3);
     let run = |seed| {
-        let mut rule = Online::new(policy.clone(), seed);
+        let mut rule = Online::new(policy.clone(), seed, Utility::WITHOUT_LOSS);
         let options = SimulatorOptions::new(1, std::time::Duration::from_secs(1), 41);
         let run = simulate(&scenario(), &mut rule, None, options);
         assert_eq!(rule.updates(), 4);
