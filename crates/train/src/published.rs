@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tidegate_control::events::{automdt, ldm};
 use tidegate_control::policy::{Block, Features, Policy, Recipe, SIGMA_FACTOR, Scales, Shape};
+use tidegate_control::scenario::StagePath;
 use tidegate_control::{
     BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, Path, PerStage, Rng, Scenario, Stage,
 };
@@ -135,6 +136,28 @@ impl Seconds {
     }
 }
 
+/// The path as LDM knows it, whose workers read, send and write: one moves what the slowest of its stages does, and all of
+/// them what the narrowest stage carries.
+fn of_whole_workers(scenario: &Scenario) -> Scenario {
+    let path = Path::at(scenario, Duration::ZERO);
+    let (limits, bounds) = (path.limits(), path.bounds());
+    let present = || Stage::ALL.into_iter().filter(|&stage| path.stages[stage].is_some());
+    // Stages of which there is always the same number are part of the way.
+    let open = || present().filter(|&stage| !bounds[stage].is_fixed());
+    let least = |rates: &mut dyn Iterator<Item = f64>| rates.fold(f64::INFINITY, f64::min);
+    let worker = least(&mut open().map(|stage| limits.offered(stage, 1.0)));
+    let total = least(&mut present().map(|stage| path.carried(stage, f64::from(bounds[stage].max))));
+    let rate = |bps: f64| BitRate::from_bps(bps.min(u64::MAX as f64));
+    let network = StagePath {
+        worker_rate: rate(worker),
+        total_rate: Some(rate(total)),
+        min_workers: open().map(|stage| bounds[stage].min).min().unwrap_or(1),
+        max_workers: open().map(|stage| bounds[stage].max).max().unwrap_or(1),
+        ..scenario.network
+    };
+    Scenario { read: None, write: None, network, ..scenario.clone() }
+}
+
 /// One training as published.
 pub struct Published {
     recipe: Recipe,
@@ -162,11 +185,7 @@ pub struct Published {
 impl Published {
     /// Begins to train `recipe` on `scenario` with weights drawn from `seed`.
     pub fn new(scenario: &Scenario, recipe: Recipe, constants: Constants, seed: u64) -> Self {
-        let mut scenario = scenario.clone();
-        if recipe == Recipe::Ldm {
-            // It knows of nothing but streams.
-            (scenario.read, scenario.write) = (None, None);
-        }
+        let scenario = if recipe == Recipe::Ldm { of_whole_workers(scenario) } else { scenario.clone() };
         let worth = MaxReward::new(&scenario, constants.k);
         let bounds = scenario.bounds();
         let scales = Scales { rate_bps: BitRate::from_mbps(worth.best_mbps), bounds, start: None };
@@ -368,5 +387,45 @@ impl Trainer for Published {
 
     fn rest(&self) -> Option<Concurrency> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn whole(text: &str) -> Scenario {
+        of_whole_workers(&Scenario::from_toml(text).expect("a scenario"))
+    }
+
+    #[test]
+    fn a_worker_of_ldm_moves_what_the_slowest_of_its_stages_does() {
+        let read = whole(include_str!("../../../scenarios/automdt-read.toml"));
+        assert!(read.read.is_none() && read.write.is_none());
+        assert_eq!(read.network.worker_rate, BitRate::mbps(80));
+        let worth = MaxReward::new(&read, 1.02);
+        assert!((worth.best_mbps - 1000.0).abs() < 1.0, "{worth:?}");
+        // Its simulator moves by as many workers what the path does: 80 Mbit/s each, and no more than 1000 in all.
+        let mut rng = Rng::new(1);
+        let mut seconds = Seconds::new(&read, Recipe::Ldm, &mut rng);
+        for (n, wanted) in [(5, 400.0), (7, 560.0), (13, 1000.0), (20, 1000.0)] {
+            let (mbps, _) = seconds.step(PerStage::all(n));
+            assert!((mbps.network / wanted - 1.0).abs() < 0.1, "{n}: {mbps:?}");
+        }
+        // Memory to memory nothing changes.
+        let plain = Scenario::from_toml(include_str!("../../../scenarios/ldm-1g.toml")).expect("a scenario");
+        let same = of_whole_workers(&plain);
+        assert_eq!(same.network.worker_rate, plain.network.worker_rate);
+        assert_eq!(MaxReward::new(&same, 1.02).best_mbps, MaxReward::new(&plain, 1.02).best_mbps);
+    }
+
+    #[test]
+    fn what_has_no_choice_of_workers_only_limits_the_whole() {
+        let fixed = whole(
+            "name = \"x\"\ndescription = \"x\"\n[read]\nworker_rate = \"50Mbit/s\"\nmin_workers = 8\nmax_workers = 8\n\
+             [network]\nworker_rate = \"100Mbit/s\"\n[link]\nrate = \"1Gbit/s\"\n",
+        );
+        assert_eq!(fixed.network.worker_rate, BitRate::mbps(100));
+        assert_eq!(fixed.network.total_rate, Some(BitRate::mbps(400)));
     }
 }

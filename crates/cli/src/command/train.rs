@@ -1,5 +1,7 @@
 //! `tidegate train`: learns a policy for a path in simulation.
 
+mod beside_auto;
+
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,6 +27,8 @@ use crate::settings::policy_of;
 use crate::signals::interrupt_on_signals;
 use crate::terminal;
 use crate::whole_file::WholeFile;
+
+use beside_auto::BesideAuto;
 
 /// Learn a policy in simulation: for one path in seconds, or for every path in minutes.
 ///
@@ -116,6 +120,9 @@ struct Report<'a> {
     /// The best policy's utility as a share of R_max.
     utility_share: f32,
     setpoint: Option<Concurrency>,
+    /// What it moves on its path, beside `auto`; none of a policy for every path.
+    #[serde(flatten)]
+    beside_auto: Option<BesideAuto>,
     policy: String,
     curve: String,
 }
@@ -136,7 +143,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
         let default = universal::UniversalConfig::default();
         let most = args.episodes.unwrap_or(default.most);
         let config = universal::UniversalConfig { threads: args.threads.into(), most, ..default };
-        return Training::new((args, output), "every path", Recipe::Universal)
+        return Training::new((args, output), None, Recipe::Universal)
             .run(&mut Universal::new(config, args.seed));
     }
     let (scenario, file) = path(args)?;
@@ -177,7 +184,7 @@ pub fn run(args: &TrainArgs) -> anyhow::Result<ExitCode> {
             Box::new(published)
         }
     };
-    Training::new((args, output), &scenario.name, args.recipe).run(trainer.as_mut())
+    Training::new((args, output), Some(&scenario), args.recipe).run(trainer.as_mut())
 }
 
 /// Begins `with` the policy that was given, if one was.
@@ -258,15 +265,16 @@ const CHECKPOINT: Duration = Duration::from_secs(5);
 struct Training<'a> {
     args: &'a TrainArgs,
     output: &'a Path,
-    scenario: &'a str,
+    /// The path; none if it is every one.
+    path: Option<&'a Scenario>,
     recipe: Recipe,
     curve: Curve,
     begun: Instant,
 }
 
 impl<'a> Training<'a> {
-    fn new((args, output): (&'a TrainArgs, &'a Path), scenario: &'a str, recipe: Recipe) -> Self {
-        Self { args, output, scenario, recipe, curve: Curve::default(), begun: Instant::now() }
+    fn new((args, output): (&'a TrainArgs, &'a Path), path: Option<&'a Scenario>, recipe: Recipe) -> Self {
+        Self { args, output, path, recipe, curve: Curve::default(), begun: Instant::now() }
     }
 
     fn run(mut self, trainer: &mut dyn Trainer) -> anyhow::Result<ExitCode> {
@@ -297,7 +305,7 @@ impl<'a> Training<'a> {
             }
         };
         terminal::clear();
-        self.save(trainer, &progress)?;
+        let beside_auto = self.save(trainer, &progress)?;
         let curve = beside(self.output);
         WholeFile::begin(&curve)?
             .commit(self.curve.chart(&self.title(), self.recipe == Recipe::Universal))?;
@@ -308,7 +316,7 @@ impl<'a> Training<'a> {
         let report = Report {
             status,
             recipe: self.recipe,
-            scenario: self.scenario,
+            scenario: self.scenario(),
             seed: self.args.seed,
             episodes: progress.episodes,
             converged_episodes: progress.converged_at,
@@ -317,6 +325,7 @@ impl<'a> Training<'a> {
             episodes_per_second: (progress.episodes as f64 / duration.as_secs_f64().max(1e-9)).round(),
             utility_share: progress.best,
             setpoint: trainer.rest(),
+            beside_auto,
             policy: self.output.display().to_string(),
             curve: curve.display().to_string(),
         };
@@ -332,11 +341,16 @@ impl<'a> Training<'a> {
         })
     }
 
-    fn title(&self) -> String {
-        format!("{}: recipe {}, seed {}", self.scenario, self.recipe, self.args.seed)
+    fn scenario(&self) -> &'a str {
+        self.path.map_or("every path", |path| &path.name)
     }
 
-    fn save(&self, trainer: &mut dyn Trainer, progress: &Progress) -> anyhow::Result<()> {
+    fn title(&self) -> String {
+        format!("{}: recipe {}, seed {}", self.scenario(), self.recipe, self.args.seed)
+    }
+
+    /// Writes the best policy so far, with what it moves beside `auto`.
+    fn save(&self, trainer: &mut dyn Trainer, progress: &Progress) -> anyhow::Result<Option<BesideAuto>> {
         let mut facts = Facts::new();
         let mut fact = |name: &str, value: String| drop(facts.insert(format!("training.{name}"), value));
         fact("program", format!("tidegate {}", env!("CARGO_PKG_VERSION")));
@@ -349,12 +363,24 @@ impl<'a> Training<'a> {
         if let Some(file) = &self.args.policy {
             fact("begun_with", file.file_name().unwrap_or_default().to_string_lossy().into_owned());
         }
-        fact("scenario", self.scenario.to_owned());
+        fact("scenario", self.scenario().to_owned());
         fact("seed", self.args.seed.to_string());
         fact("episodes", progress.episodes.to_string());
         fact("utility_share", format!("{:.4}", progress.best));
-        let policy = trainer.policy(facts).context("the weights are no longer numbers: try another seed")?;
-        Ok(WholeFile::begin(self.output)?.commit(policy.to_bytes())?)
+        let mut policy =
+            trainer.policy(facts).context("the weights are no longer numbers: try another seed")?;
+        let beside_auto = match self.path {
+            Some(path) => Some(BesideAuto::of(&policy, path, self.args.seed)?),
+            None => None,
+        };
+        if let Some(BesideAuto { throughput_bps, auto_throughput_bps, below_auto }) = beside_auto {
+            let mut fact = |name: &str, value: String| policy.facts.insert(format!("training.{name}"), value);
+            fact("throughput_bps", throughput_bps.0.to_string());
+            fact("auto_throughput_bps", auto_throughput_bps.0.to_string());
+            fact("below_auto", below_auto.to_string());
+        }
+        WholeFile::begin(self.output)?.commit(policy.to_bytes())?;
+        Ok(beside_auto)
     }
 
     /// The view: how far the reward is from R_max.
@@ -387,6 +413,7 @@ fn told(report: &Report<'_>) -> String {
     let rest = report.setpoint.map_or_else(String::new, |n| {
         format!(", comes to rest at {}/{}/{} workers (read/network/write)", n.read, n.network, n.write)
     });
+    let beside = report.beside_auto.map_or_else(String::new, |beside| beside.in_words() + "\n");
     let status = match report.status {
         Status::Complete => "converged",
         Status::Exhausted => "stopped without converging",
@@ -394,7 +421,7 @@ fn told(report: &Report<'_>) -> String {
     };
     format!(
         "{status}: {} episodes in {:.1} s ({:.0} a second); {converged}\n\
-         utility {:.1} % of R_max{rest}\npolicy {}, curve {}",
+         utility {:.1} % of R_max{rest}\n{beside}policy {}, curve {}",
         report.episodes,
         seconds(report.duration_ms),
         report.episodes_per_second,

@@ -19,7 +19,16 @@ fn a_policy_is_learned_written_and_driven_with() {
         assert_eq!((code, &report["status"]), (1, &"exhausted".into()), "too few episodes: {report}");
         assert_eq!((&report["episodes"], &report["recipe"]), (&32.into(), &"fast".into()));
         assert!(report["utility_share"].as_f64().is_some_and(|share| share > 0.0), "{report}");
-        fs::read(world.path(output)).expect("the policy")
+        // Two dozen episodes teach little, and that is said where it is and in the file.
+        assert_eq!(report["below_auto"], true, "{report}");
+        assert!(report["throughput_bps"].as_u64() < report["auto_throughput_bps"].as_u64(), "{report}");
+        let file = fs::read(world.path(output)).expect("the policy");
+        let policy = Policy::from_bytes(&file).expect("a policy");
+        for fact in ["throughput_bps", "auto_throughput_bps", "below_auto"] {
+            let kept = policy.facts.get(&format!("training.{fact}"));
+            assert_eq!(kept, Some(&report[fact].to_string()), "{fact}");
+        }
+        file
     };
     let first = train("first.safetensors", "1");
     assert_eq!(first, train("again.safetensors", "1"), "the same seed gives the same file");
@@ -54,6 +63,7 @@ fn a_policy_is_learned_from_a_log_of_epochs() {
     let arguments = ["train", "--from", "epochs.jsonl", "-o", "fitted.safetensors"];
     let (code, report) = world.json(&arguments);
     assert_eq!((code, &report["status"], &report["scenario"]), (0, &"complete".into(), &"epochs".into()));
+    assert_eq!(report["below_auto"], false, "{report}");
     let n = report["setpoint"]["network"].as_u64().expect("a number");
     assert!((9..=11).contains(&n), "{report}");
 
