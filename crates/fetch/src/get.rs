@@ -36,6 +36,7 @@ use tidegate_transfer::transfer::{Interrupt, Pace, Paced, Running};
 
 use crate::get::state::DownloadState;
 use crate::get::threads::DownloadThreads;
+use crate::host::ceilings::CONNECTIONS;
 use crate::record::Names;
 use crate::remote::Remotes;
 
@@ -47,10 +48,6 @@ const GLANCE: Duration = Duration::from_millis(10);
 
 /// So many times what an answer takes, a new connection takes to show what it brings.
 pub(crate) const ANSWERS: u32 = 4;
-
-/// Connections to begin with: below the ceiling for ENA, so that the rule has something to find, and far below what other
-/// downloaders open.
-pub(crate) const CONNECTIONS: u16 = 4;
 
 /// A download that has begun.
 ///

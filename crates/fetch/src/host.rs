@@ -131,6 +131,8 @@ struct State {
     /// Most connections now, and by settings.
     ceiling: u16,
     most: u16,
+    /// Workers that may have a connection here, used or idle.
+    connections: u16,
     /// Requests under way.
     active: u16,
     /// Of these, requests of workers whose last one here was answered: this one, or the one before.
@@ -173,6 +175,7 @@ impl Host {
         let state = State {
             ceiling: most.max(1),
             most: most.max(1),
+            connections: 0,
             active: 0,
             good: 0,
             rest: None,
@@ -237,19 +240,27 @@ impl Host {
         state.ceiling
     }
 
-    /// Whether a request may be made now, by a worker whose last one here was answered (`proven`) or not.
-    pub fn has_room(&self, now: Instant, proven: bool) -> bool {
-        self.lock().has_room(now, proven)
+    /// Whether a request may be made now, by a worker whose last one here was answered (`proven`) or not, and that has a
+    /// connection here (`connected`) or opens one.
+    pub fn has_room(&self, now: Instant, proven: bool, connected: bool) -> bool {
+        self.lock().has_room(now, proven, connected)
     }
 
-    /// Takes room for a request; `false` if there is none. [`leave`](Self::leave) must follow.
-    pub fn enter(&self, now: Instant, proven: bool) -> bool {
+    /// Takes room for a request; `false` if there is none. [`leave`](Self::leave) must follow, and where it was not
+    /// connected, sometime [`closed`](Self::closed).
+    pub fn enter(&self, now: Instant, proven: bool, connected: bool) -> bool {
         let mut state = self.lock();
-        let room = state.has_room(now, proven);
+        let room = state.has_room(now, proven, connected);
         state.active += u16::from(room);
         state.good += u16::from(room && proven);
+        state.connections += u16::from(room && !connected);
         state.reached |= state.active >= state.ceiling;
         room
+    }
+
+    /// A worker has no connection here any more.
+    pub fn closed(&self) {
+        self.lock().connections -= 1;
     }
 
     /// Requests under way.
@@ -387,7 +398,7 @@ impl Host {
 }
 
 impl State {
-    fn has_room(&mut self, now: Instant, proven: bool) -> bool {
+    fn has_room(&mut self, now: Instant, proven: bool, connected: bool) -> bool {
         self.raise(now);
         if let Some(rest) = self.rest {
             if rest.until <= now {
@@ -396,7 +407,7 @@ impl State {
                 return false;
             }
         }
-        self.active < self.ceiling
+        self.active < self.ceiling && (connected || self.connections < self.ceiling)
     }
 
     /// A request made at `asked_at` was one too many. What is refused of one connection more than works is that one.

@@ -19,7 +19,7 @@ use crate::get::file::{Body, DownloadFile, Next, Trust};
 use crate::get::memory::fingerprint;
 use crate::get::queue::{ActiveClaim, Asker, Job, Order, Task};
 use crate::get::state::DownloadState;
-use crate::host::proven::Proven;
+use crate::host::proven::{Connected, Proven};
 use crate::host::{Host, put_off};
 use crate::remote::{Ask, Refusal, Remote, Remotes, Version, WARM, Why};
 
@@ -30,6 +30,7 @@ pub(super) struct Worker<'s> {
     pub(super) remote: Box<dyn Remote>,
     pub(super) throttle: Option<Throttle>,
     proven: Proven,
+    connected: Connected,
     /// Bytes a second.
     pub(super) rate: f64,
     /// What it asks for, or asked for last.
@@ -60,6 +61,10 @@ impl Asker for AtGate<'_, '_> {
         self.worker.proven.has(host)
     }
 
+    fn is_connected(&self, host: &Arc<Host>) -> bool {
+        self.worker.connected.has(host)
+    }
+
     fn rate(&self) -> f64 {
         self.worker.rate
     }
@@ -79,6 +84,7 @@ impl<'s> Worker<'s> {
             remote: remotes.remote(),
             throttle,
             proven: Proven::default(),
+            connected: Connected::default(),
             rate: 0.0,
             asked,
         }
@@ -86,10 +92,11 @@ impl<'s> Worker<'s> {
 
     /// Works until the download ends.
     pub(super) fn work(&mut self, index: u16, gate: &Gate) {
-        let (shared, remotes) = (self.shared, self.remotes);
-        while gate.pass_or_rest(index, WARM, || self.remote = remotes.remote()) && !shared.path.is_stopped() {
+        let shared = self.shared;
+        while gate.pass_or_rest(index, WARM, || self.disconnect()) && !shared.path.is_stopped() {
             let job = shared.queue.take(&AtGate { worker: self, index, gate });
             let Some(job) = job else { continue };
+            self.connected.opened(&job.file.hosts[job.mirror]);
             let parked = || !gate.is_open(index);
             self.asked = CurrentRequest { at: Instant::now(), first_byte: None };
             match &job.order {
@@ -101,6 +108,12 @@ impl<'s> Worker<'s> {
             host.leave(self.proven.has(host));
             shared.queue.nudge();
         }
+    }
+
+    /// Closes its connections; the next request opens another.
+    fn disconnect(&mut self) {
+        self.remote = self.remotes.remote();
+        self.connected.close();
     }
 
     /// The host answered.

@@ -86,10 +86,30 @@ pub(super) trait Asker {
     fn leaves(&self) -> bool;
     /// Whether its last request to `host` was answered.
     fn is_proven(&self, host: &Arc<Host>) -> bool;
+    /// Whether it has a connection to `host`, used or idle.
+    fn is_connected(&self, host: &Arc<Host>) -> bool;
     /// Bytes a second of its connections.
     fn rate(&self) -> f64;
     /// What an answer takes at least.
     fn latency(&self) -> Duration;
+
+    /// Whether it may make a request to `host` now.
+    fn has_room(&self, host: &Arc<Host>, now: Instant) -> bool {
+        host.has_room(now, self.is_proven(host), self.is_connected(host))
+    }
+
+    /// Takes room for a request to `host`, if there is any.
+    fn enter(&self, host: &Arc<Host>, now: Instant) -> bool {
+        host.enter(now, self.is_proven(host), self.is_connected(host))
+    }
+
+    /// Makes no request after all.
+    fn withdraw(&self, host: &Arc<Host>) {
+        host.leave(self.is_proven(host));
+        if !self.is_connected(host) {
+            host.closed();
+        }
+    }
 }
 
 /// The queue.
@@ -248,7 +268,7 @@ impl Queue {
                 continue;
             }
             let part = matches!(&piece.task, Task::Part(..));
-            let has_room = |host: &Arc<Host>| host.has_room(now, asker.is_proven(host));
+            let has_room = |host: &Arc<Host>| asker.has_room(host, now);
             let Some(mirror) = piece.file.choose(part, self.mixes(&piece.file), has_room) else {
                 if let [host] = &piece.file.hosts[..]
                     && !has_room(host)
@@ -258,7 +278,7 @@ impl Queue {
                 continue;
             };
             let host = &piece.file.hosts[mirror];
-            if host.enter(now, asker.is_proven(host)) {
+            if asker.enter(host, now) {
                 found = Some((*key, mirror));
                 break;
             }
@@ -313,7 +333,7 @@ impl Queue {
     fn steal(&self, state: &mut State, now: Instant, asker: &impl Asker) -> Option<Job> {
         let late =
             |held: &ActiveClaim| held.claim.remaining() as f64 / (held.rate.load(Relaxed) as f64).max(1.0);
-        let has_room = |host: &Arc<Host>| host.has_room(now, asker.is_proven(host));
+        let has_room = |host: &Arc<Host>| asker.has_room(host, now);
         let worth = |held: &&Arc<ActiveClaim>| {
             let left = held.claim.remaining();
             held.splits
@@ -335,7 +355,7 @@ impl Queue {
             })?;
         let body = Arc::clone(&held.claim.file);
         let host = &body.file.hosts[mirror];
-        if !host.enter(now, asker.is_proven(host)) {
+        if !asker.enter(host, now) {
             return None;
         }
         let range = if held.is_silent() {
@@ -344,7 +364,7 @@ impl Queue {
         } else {
             let least = if late(&held) > LATE { 1 } else { LEAST };
             let Some(range) = held.claim.split(least) else {
-                host.leave(asker.is_proven(host));
+                asker.withdraw(host);
                 return None;
             };
             range

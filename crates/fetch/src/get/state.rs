@@ -51,14 +51,27 @@ pub(super) struct DownloadState {
     pub(super) quickest: Quickest,
 }
 
+/// How long the first file is waited for before it is asked how many connections there may be.
+const MOMENT: Duration = Duration::from_millis(200);
+
 /// The files under way.
-#[derive(Default)]
 pub(super) struct Live {
     pub(super) files: BTreeMap<FileId, Arc<DownloadFile>>,
     /// Files about to be added, which count.
     coming: usize,
     /// The list has been read to its end.
     fed: bool,
+    /// Connections that the hosts were last known to bear.
+    room: u16,
+    /// Whether somebody has waited for the first file.
+    looked: bool,
+}
+
+impl Live {
+    /// None yet; a host of which nothing is known bears no more than `room` connections.
+    pub(super) const fn new(room: u16) -> Self {
+        Self { files: BTreeMap::new(), coming: 0, fed: false, room, looked: false }
+    }
 }
 
 impl DownloadState {
@@ -76,13 +89,18 @@ impl DownloadState {
         drop(self.changed.wait_timeout(live, time).expect("not poisoned"));
     }
 
-    /// Connections that the hosts bear.
+    /// Connections that the hosts bear. Before any is known they are few; what a list names is known in a moment.
     pub(super) fn room(&self) -> u16 {
-        match self.live.lock().expect("not poisoned").files.is_empty() {
-            // Nothing is known yet.
-            true => self.settings.max_workers,
-            false => self.hosts.room(Instant::now()),
+        let mut live = self.live.lock().expect("not poisoned");
+        if !live.looked {
+            live.looked = true;
+            let unknown = |live: &mut Live| live.files.is_empty() && !live.fed;
+            live = self.changed.wait_timeout_while(live, MOMENT, unknown).expect("not poisoned").0;
         }
+        if !live.files.is_empty() {
+            live.room = self.hosts.room(Instant::now());
+        }
+        live.room
     }
 
     pub(super) fn active(&self) -> Vec<Active> {
@@ -148,6 +166,8 @@ impl DownloadState {
         let mut live = self.live.lock().expect("not poisoned");
         live.coming -= 1;
         live.files.insert(file.id, Arc::clone(file));
+        drop(live);
+        self.changed.notify_all();
     }
 
     /// What was admitted has ended already.

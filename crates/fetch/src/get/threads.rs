@@ -23,8 +23,9 @@ use crate::get::event::DownloadListener;
 use crate::get::fetch::Worker;
 use crate::get::queue::Queue;
 use crate::get::settings::DownloadSettings;
-use crate::get::state::DownloadState;
+use crate::get::state::{DownloadState, Live};
 use crate::host::Hosts;
+use crate::host::ceilings::CONNECTIONS;
 use crate::host::quickest::Quickest;
 use crate::record::Names;
 use crate::remote::Remotes;
@@ -80,7 +81,7 @@ impl DownloadThreads {
             digests: DigestQueue::default(),
             network_bytes: AtomicU64::new(0),
             mode: 0o666 & !umask(),
-            live: Mutex::default(),
+            live: Mutex::new(Live::new(most.min(CONNECTIONS))),
             changed: Condvar::new(),
             spoken_for: Mutex::default(),
             connected: AtomicU16::new(0),

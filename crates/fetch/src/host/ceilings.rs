@@ -3,6 +3,10 @@
 /// What servers without a rule of their own bear; what sets its number below it is the control loop.
 const UNKNOWN: u16 = 32;
 
+/// Connections to begin with, and before it is known to whom: below the ceiling for ENA, so that the rule has something to
+/// find, and far below what other downloaders open.
+pub(crate) const CONNECTIONS: u16 = 4;
+
 /// Ceilings by host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ceilings {

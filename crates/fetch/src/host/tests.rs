@@ -7,7 +7,7 @@ fn host(most: u16) -> (Host, Instant) {
 /// Lets `n` workers ask; the first `answered` of them get an answer.
 fn fill(host: &Host, now: Instant, n: u16, answered: u16) {
     for i in 0..n {
-        assert!(host.enter(now, false), "room for {i}");
+        assert!(host.enter(now, false, true), "room for {i}");
     }
     (0..answered).for_each(|_| host.answered(true));
 }
@@ -36,10 +36,10 @@ fn who_was_served_goes_on_after_a_refusal_and_others_wait() {
         assert!(host.refused(now, now, false, None, RETRY_FOR).is_none());
         host.leave(false);
     }
-    assert!(!host.has_room(now, true), "all six are in use");
+    assert!(!host.has_room(now, true, true), "all six are in use");
     host.leave(true);
-    assert!(host.has_room(now, true), "one that worked goes on at once");
-    assert!(host.has_room(now + LONGEST_WAIT, false), "and any other after a wait");
+    assert!(host.has_room(now, true, true), "one that worked goes on at once");
+    assert!(host.has_room(now + LONGEST_WAIT, false, true), "and any other after a wait");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn the_ceiling_comes_back_one_by_one_and_more_slowly_if_refused() {
     assert_eq!(host.ceiling(now), 2);
     now += FIRST_RAISE;
     assert_eq!(host.ceiling(now), 3);
-    assert!(host.enter(now, false));
+    assert!(host.enter(now, false, true));
     host.refused(now, now, false, None, RETRY_FOR);
     host.leave(false);
     assert_eq!(host.ceiling(now + FIRST_RAISE), 2, "not so soon again");
@@ -72,7 +72,7 @@ fn the_ceiling_comes_back_one_by_one_and_more_slowly_if_refused() {
     assert_eq!(host.ceiling(now), 3);
     now += 2 * FIRST_RAISE;
     assert_eq!(host.ceiling(now), 3, "nobody has asked for so many");
-    assert!(host.enter(now, false));
+    assert!(host.enter(now, false, true));
     now += 2 * FIRST_RAISE;
     assert_eq!(host.ceiling(now), 4, "it worked");
     assert_eq!(host.ceiling(now + LONGEST_RAISE), 4, "never more than the settings say");
@@ -149,21 +149,21 @@ fn first_bytes_that_come_later_for_nothing_halve_the_ceiling() {
 #[test]
 fn a_host_that_answers_nobody_is_left_alone_as_long_as_it_asks() {
     let (host, now) = host(4);
-    assert!(host.enter(now, false));
+    assert!(host.enter(now, false, true));
     assert!(host.refused(now, now, false, Some(Duration::from_secs(7)), RETRY_FOR).is_some());
     host.leave(false);
     assert_eq!(host.ceiling(now), 1);
-    assert!(!host.has_room(now + Duration::from_secs(6), true));
-    assert!(host.has_room(now + Duration::from_secs(7), false));
+    assert!(!host.has_room(now + Duration::from_secs(6), true, true));
+    assert!(host.has_room(now + Duration::from_secs(7), false, true));
     assert!(!host.refused_long(now), "a wait has an end");
 }
 
 impl Host {
     fn refused_long(&self, now: Instant) -> bool {
-        self.enter(now + RETRY_FOR, false);
+        self.enter(now + RETRY_FOR, false, true);
         self.refused(now, now, false, Some(Duration::from_secs(1 << 40)), RETRY_FOR);
         self.leave(false);
-        !self.has_room(now + RETRY_FOR, false)
+        !self.has_room(now + RETRY_FOR, false, true)
     }
 }
 
@@ -173,18 +173,18 @@ fn a_host_that_cannot_be_reached_rests_until_it_answers() {
     let mut told = None;
     for _ in 0..LOST_IN_A_ROW {
         assert_eq!(told, None);
-        assert!(host.has_room(now, false));
+        assert!(host.has_room(now, false, true));
         told = host.lost(now, false);
     }
     let waits = host.lock().rest.expect("it rests").until - now;
     assert_eq!(told, Some(waits));
     assert!(waits <= FIRST_WAIT);
     let again = now + waits;
-    assert!(host.enter(again, false));
+    assert!(host.enter(again, false, true));
     assert!(host.lost(again, false).is_some());
     assert!(host.lock().rest.expect("it rests again").everybody);
     host.answered(true);
-    assert!(host.has_room(again, true), "whom it answers goes on");
+    assert!(host.has_room(again, true, true), "whom it answers goes on");
 }
 
 #[test]

@@ -15,7 +15,8 @@ use tidegate_transfer::pipeline::waits::WorkerTime;
 use tidegate_transfer::throttle::Throttle;
 
 use crate::checksum::Checksums;
-use crate::host::proven::Proven;
+use crate::host::ceilings::CONNECTIONS;
+use crate::host::proven::{Connected, Proven};
 use crate::host::quickest::Quickest;
 use crate::host::{Host, Hosts, put_off};
 use crate::pipe::PipeSettings;
@@ -40,6 +41,8 @@ pub struct PipeState {
     /// Connections at most, and right now.
     most: u16,
     allowed: AtomicU16,
+    /// Connections that the server was last known to bear.
+    room: AtomicU16,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -187,6 +190,7 @@ impl PipeState {
             quickest: Quickest::default(),
             most: settings.most(),
             allowed: AtomicU16::new(1),
+            room: AtomicU16::new(settings.most().min(CONNECTIONS)),
             settings,
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -214,7 +218,10 @@ impl PipeState {
     /// Connections that the server bears which is asked right now.
     pub fn room(&self) -> u16 {
         let host = self.lock().flow.as_ref().map(|flow| Arc::clone(&flow.hosts[flow.mirror]));
-        host.map_or(self.most, |host| host.ceiling(Instant::now()).clamp(1, self.most))
+        if let Some(host) = host {
+            self.room.store(host.ceiling(Instant::now()).clamp(1, self.most), Relaxed);
+        }
+        self.room.load(Relaxed)
     }
 
     /// How long connections have found the window full, and the writer nothing to write.
@@ -292,7 +299,11 @@ impl PipeState {
     // The workers' side --------------------------------------------------------------------------------
 
     /// The next piece whose host has room for it; `None` once all ends, or who asks `may` not go on.
-    pub fn claim(&self, proven: &Proven, may: impl Fn() -> bool) -> Option<PipeClaim> {
+    pub fn claim(
+        &self,
+        (proven, connected): (&Proven, &Connected),
+        may: impl Fn() -> bool,
+    ) -> Option<PipeClaim> {
         let mut state = self.lock();
         loop {
             if self.stopped.load(Relaxed) || !may() {
@@ -307,7 +318,8 @@ impl PipeState {
                 let range = candidate.clone().filter(|range| flow.reaches(range, self.window));
                 full = candidate.is_some() && range.is_none();
                 let host = &flow.hosts[flow.mirror];
-                if let Some(range) = range.filter(|_| host.enter(now, proven.has(host))) {
+                if let Some(range) = range.filter(|_| host.enter(now, proven.has(host), connected.has(host)))
+                {
                     flow.take(&range);
                     let (record, hosts, mirror) =
                         (Arc::clone(&flow.record), Arc::clone(&flow.hosts), flow.mirror);

@@ -14,7 +14,8 @@ use tidegate_transfer::sys::clock;
 use tidegate_transfer::sys::processors::CpuTime;
 use tidegate_transfer::transfer::{Pace, Running};
 
-use crate::get::{ANSWERS, CONNECTIONS};
+use crate::get::ANSWERS;
+use crate::host::ceilings::CONNECTIONS;
 use crate::pipe::flow::PipeState;
 
 /// How often the end is looked for while an epoch passes.

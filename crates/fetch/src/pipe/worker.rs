@@ -13,16 +13,18 @@ use tidegate_transfer::outage;
 use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
 
-use crate::host::proven::Proven;
+use crate::host::proven::{Connected, Proven};
 use crate::host::put_off;
 use crate::pipe::flow::{PipeClaim, PipeState};
-use crate::remote::{Ask, Opened, Refusal, Remote, Remotes, Why, shown};
+use crate::remote::{Ask, Opened, Refusal, Remote, Remotes, WARM, Why, shown};
 
 /// One worker.
 pub struct PipeWorker<'s> {
     state: &'s PipeState,
     remote: Box<dyn Remote>,
     proven: Proven,
+    connected: Connected,
+    remotes: &'s dyn Remotes,
     throttle: Option<Throttle>,
 }
 
@@ -35,15 +37,18 @@ enum End {
 
 impl<'s> PipeWorker<'s> {
     /// Without a connection yet.
-    pub fn new(state: &'s PipeState, remotes: &dyn Remotes) -> Self {
+    pub fn new(state: &'s PipeState, remotes: &'s dyn Remotes) -> Self {
         let throttle = Throttle::new(state.settings.limits.network);
-        Self { state, remote: remotes.remote(), proven: Proven::default(), throttle }
+        let (proven, connected) = (Proven::default(), Connected::default());
+        Self { state, remote: remotes.remote(), proven, connected, remotes, throttle }
     }
 
     /// Works until the pipe ends, while `gate` lets worker `index` pass.
     pub fn work(&mut self, index: u16, gate: &Gate) {
-        while gate.pass(index) {
-            while let Some(claim) = self.state.claim(&self.proven, || gate.is_open(index)) {
+        while gate.pass_or_rest(index, WARM, || self.disconnect()) {
+            while let Some(claim) = self.state.claim((&self.proven, &self.connected), || gate.is_open(index))
+            {
+                self.connected.opened(claim.host());
                 self.fetch(&claim);
                 claim.host().leave(self.proven.has(claim.host()));
             }
@@ -51,6 +56,12 @@ impl<'s> PipeWorker<'s> {
                 return;
             }
         }
+    }
+
+    /// Closes its connections; the next request opens another.
+    fn disconnect(&mut self) {
+        self.remote = self.remotes.remote();
+        self.connected.close();
     }
 
     fn fetch(&mut self, claim: &PipeClaim) {

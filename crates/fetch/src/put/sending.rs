@@ -83,7 +83,8 @@ impl Worker<'_> {
         what: impl FnOnce(&mut dyn UploadConnection) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let (shared, host) = (self.shared, &self.shared.host);
-        while !host.enter(Instant::now(), self.proven) {
+        // There are no more senders than it bears connections.
+        while !host.enter(Instant::now(), self.proven, true) {
             if shared.is_over() || shared.settings.interrupt.is_raised() {
                 let error = UploadQueue::stopped_error();
                 return Err(Refusal::of(Why::Senseless, error));

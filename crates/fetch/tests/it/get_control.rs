@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use crate::common::in_memory::{Item, Place, Rules, World, declared, drive, get, record, slow_file, start};
+use crate::common::in_memory::{
+    Item, Place, Rules, World, declared, drive, get, named, record, slow_file, start, start_with,
+};
 use tidegate_control::{BitRate, Bounds, Concurrency, Environment};
 use tidegate_fetch::get::Download;
 use tidegate_fetch::host::ceilings::Ceilings;
@@ -86,6 +88,52 @@ fn bounds_are_what_hosts_with_work_bear() {
     assert_eq!(bounds.write, Bounds::new(1, 32));
     until(&mut download, 32, || world.served("a").active.load(Relaxed) == 3);
     assert_eq!(world.served("a").most.load(Relaxed), 3);
+}
+
+#[test]
+fn open_connections_and_the_first_set_point_keep_to_what_a_host_bears() {
+    let (world, place) = (World::new(1), Place::new());
+    let mut ceilings = Ceilings::default();
+    ceilings.set("a", 3);
+    ceilings.set("b", 9);
+    // Workers that are told of both hosts in turn would each keep a connection to either.
+    let mut records = Vec::new();
+    for i in 0..120 {
+        let url = format!("http://{}/{i}", if i % 2 == 0 { "a" } else { "b" });
+        world.put(&url, Item::new(i, 40_000));
+        records.push(record(&i.to_string(), &[&url]));
+    }
+    for host in ["a", "b"] {
+        world.rules(host, Rules { latency: Duration::from_millis(3), ..Rules::default() });
+    }
+    let (mut download, told) = start(&world, &place, records, |settings| settings.ceilings = ceilings);
+    let first = download.bounds().network.max;
+    assert!((3..=12).contains(&first), "{first} before the first set-point");
+    drive(&mut download, |_| 12).unwrap();
+    assert_eq!(told.lock().unwrap().done.len(), 120);
+    for (host, ceiling) in [("a", 3), ("b", 9)] {
+        let most = world.served(host).most_open.load(Relaxed);
+        assert!((1..=ceiling).contains(&most), "{most} were open to {host} at once");
+    }
+}
+
+#[test]
+fn before_anything_is_known_of_hosts_there_are_few_connections() {
+    let (world, place) = (World::new(1), Place::new());
+    let (send, names) = std::sync::mpsc::channel();
+    world.put("http://a/f", Item::new(5, 1000));
+    let mut ceilings = Ceilings::default();
+    ceilings.set("a", 8);
+    let names = Box::new(names.into_iter().flat_map(|one| named(vec![one])));
+    let (mut download, _) = start_with(&world, &place, names, |settings| settings.ceilings = ceilings);
+    assert_eq!(download.bounds().network, Bounds::new(1, 4), "as while an archive is asked");
+    send.send(record("f", &["http://a/f"])).expect("heard");
+    let end = Instant::now() + Duration::from_secs(60);
+    while download.bounds().network.max != 8 {
+        assert!(Instant::now() < end, "the host is known");
+    }
+    drop(send);
+    drive(&mut download, |_| 8).unwrap();
 }
 
 #[test]

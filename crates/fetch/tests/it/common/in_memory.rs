@@ -14,7 +14,7 @@ use tidegate_control::{ByteCount, Concurrency, Environment, Rng};
 use tidegate_fetch::checksum::{Algorithm, Checksums, Hashers};
 use tidegate_fetch::get::memory::Memory;
 use tidegate_fetch::get::{Download, DownloadEvent, DownloadSettings, Got};
-use tidegate_fetch::record::{Named, Record};
+use tidegate_fetch::record::{Named, Names, Record};
 use tidegate_fetch::remote::{Ask, Opened, Refusal, Remote, Remotes, Version, Why};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::manifest::Timestamp;
@@ -122,6 +122,9 @@ pub struct Served {
     pub busy: AtomicU64,
     pub active: AtomicUsize,
     pub most: AtomicUsize,
+    /// Connections that are open, used or not, and the most there were.
+    pub open: AtomicUsize,
+    pub most_open: AtomicUsize,
 }
 
 pub struct World {
@@ -173,11 +176,16 @@ impl World {
 struct Link {
     world: Arc<World>,
     connected: bool,
+    /// The hosts that it keeps a connection to.
+    hosts: Vec<String>,
 }
 
 impl Drop for Link {
     fn drop(&mut self) {
         self.world.connections.fetch_sub(usize::from(self.connected), Relaxed);
+        for host in &self.hosts {
+            self.world.served(host).open.fetch_sub(1, Relaxed);
+        }
     }
 }
 
@@ -185,7 +193,7 @@ pub struct Servers(pub Arc<World>);
 
 impl Remotes for Servers {
     fn remote(&self) -> Box<dyn Remote> {
-        Box::new(Link { world: Arc::clone(&self.0), connected: false })
+        Box::new(Link { world: Arc::clone(&self.0), connected: false, hosts: Vec::new() })
     }
 }
 
@@ -208,6 +216,10 @@ impl Link {
         let host = ask.url.host_str().unwrap_or_default().to_owned();
         let rules = self.world.rules.lock().unwrap().get(&host).cloned().unwrap_or_default();
         let served = self.world.served(&host);
+        if !self.hosts.contains(&host) {
+            self.hosts.push(host.clone());
+            served.most_open.fetch_max(served.open.fetch_add(1, Relaxed) + 1, Relaxed);
+        }
         std::thread::sleep(rules.latency);
         if rules.down {
             return Err(refusal(Why::Unreachable, ask.url, None));
@@ -449,11 +461,21 @@ pub fn start(
     records: Vec<Record>,
     change: impl FnOnce(&mut DownloadSettings),
 ) -> (Paced<Download>, Ears) {
+    start_with(world, place, named(records), change)
+}
+
+/// The same with names that may yet come.
+pub fn start_with(
+    world: &Arc<World>,
+    place: &Place,
+    names: Names,
+    change: impl FnOnce(&mut DownloadSettings),
+) -> (Paced<Download>, Ears) {
     let mut settings = place.settings();
     change(&mut settings);
     let told = Ears::default();
     let download =
-        Download::start(named(records), Arc::new(Servers(Arc::clone(world))), settings, tell(&told)).unwrap();
+        Download::start(names, Arc::new(Servers(Arc::clone(world))), settings, tell(&told)).unwrap();
     (download, told)
 }
 
