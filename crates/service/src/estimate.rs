@@ -37,6 +37,7 @@ pub use request::{EstimateRequest, Terms, Verify};
 pub use sampling::SamplingEvent;
 pub use waiting::{estimate_and_wait, signalled};
 
+pub(crate) use answer::FEW;
 use answer::{of_a_share, refused};
 use past::{Past, Window};
 use sampling::{Samples, SamplingPlan, WORTH};
@@ -220,7 +221,7 @@ impl Estimator {
                 Remembered::Young(known) => known.with_note(why),
                 older => {
                     notes.extend(older.in_words());
-                    Answer { notes, ..unknown(&why) }
+                    Answer { notes, ..unknown("").of_a_few(doubling.most, why) }
                 }
             });
         }
@@ -307,8 +308,7 @@ impl Estimator {
                 Into::into,
             ));
         }
-        let most_taken = if too_little { 1 } else { most };
-        let choice = choose_by(&points, most_taken, &request.model.options());
+        let choice = choose_by(&points, if too_little { 1 } else { most }, &request.model.options());
         let mut answer =
             Answer { origin: EstimateOrigin::Sampled, sampler: Some(kind), cost_bytes, cost_ms, ..empty };
         answer.notes.extend(taken.iter().filter_map(|sampled| {
@@ -320,7 +320,8 @@ impl Estimator {
         }
         let mut answer = answer.chosen(choice, most);
         if too_little {
-            answer.reason = format!("{} is moved sooner than sampling pays", request.bytes);
+            answer =
+                answer.of_a_few(most, format!("{} is moved sooner than more samples pay", request.bytes));
         }
         if let Some(error) = failed {
             answer.notes.push(format!("sampling ended early: {error}"));

@@ -21,6 +21,7 @@ use crate::exit::usage;
 use crate::output::JsonArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
+use crate::settings::ControlArgs;
 use crate::signals::interrupt_on_signals;
 use crate::ssh::SshArgs;
 use crate::terminal;

@@ -347,14 +347,14 @@ mod tests {
     fn every_default_that_is_told_is_the_one_that_holds() {
         for rule in RULES.iter().chain(&LEARNED_RULES) {
             let learned = needs_policy(rule.name);
-            let default = if learned { Utility::WITHOUT_LOSS } else { Utility::default() };
+            let usual = if learned { Utility::WITHOUT_LOSS } else { Utility::default() };
             for key in rule.keys {
                 let Some(default) = key.default else { continue };
                 let text = format!("{}={default}", key.name);
                 let told = Constants::read(rule, Some(&text)).expect(&text);
                 let of = |c: &Constants| {
                     (
-                        (aimd_config(c), utility(c, default), model_fit_config(c)),
+                        (aimd_config(c), utility(c, usual), model_fit_config(c)),
                         (
                             fts3_config(c),
                             explore_config(c),

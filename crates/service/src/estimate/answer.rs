@@ -11,6 +11,10 @@ use crate::history::Beside;
 use crate::pair::Pair;
 use crate::sampler::{Measured, SamplerKind};
 
+/// Streams where it is not worth finding out: while the path is not full each brings as much as the first, and where one
+/// would fill it, four lose little.
+pub(crate) const FEW: u16 = 4;
+
 /// Points of each curve, for a picture.
 const POINTS: usize = 48;
 
@@ -173,6 +177,15 @@ impl Answer {
         self.curves = drawn.collect();
         self.choice = Some(choice);
         self.timed()
+    }
+
+    /// With a few streams of up to `most`, as only one was sampled and finding out more costs more than it can bring.
+    #[must_use]
+    pub(super) fn of_a_few(self, most: u16, reason: String) -> Self {
+        let streams = FEW.min(most.max(1));
+        let is_known = streams == 1;
+        let throughput_bps = self.throughput_bps.filter(|_| is_known);
+        Self { streams, throughput_bps, reason, model: None, ..self }.timed()
     }
 
     /// With one more note.

@@ -24,6 +24,11 @@ pub struct StreamRule {
 }
 
 impl StreamRule {
+    /// The rule of whoever names none.
+    pub(crate) fn auto() -> Self {
+        Self { name: "auto".to_owned(), seed: 0, epoch: None }
+    }
+
     /// The rule that `options` ask for, if they ask for one.
     ///
     /// # Errors
@@ -82,6 +87,11 @@ mod tests {
 
     fn of(options: &[&str]) -> Result<Option<StreamRule>, String> {
         StreamRule::of(&options.iter().map(|option| (*option).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn the_rule_of_who_names_none_is_one_that_adapts() {
+        assert!(StreamRule::auto().adapts() && StreamRule::auto().build().is_ok());
     }
 
     #[test]

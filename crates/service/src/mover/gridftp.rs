@@ -22,6 +22,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::address;
+use crate::estimate::FEW;
 use crate::job::{Request, StreamRule, Summary};
 use crate::sampler::{credential, gridftp};
 
@@ -84,6 +85,9 @@ pub async fn run(spawner: &Spawner, programs: &Programs, run: Run, dump: PathBuf
         (Ok(pairs), Ok(rule)) => (pairs, rule),
         (Err(why), _) | (_, Err(why)) => return Ended::failed(Class::Usage, why),
     };
+    let unsampled = rule.is_none() && start.is_none();
+    let rule = rule.or_else(|| own_rule(&request, &pairs).filter(|_| unsampled));
+    let start = start.or(rule.as_ref().filter(|_| unsampled).map(|_| FEW.min(now)));
     let nowhere = url::Url::from_file_path(dump.with_extension("nowhere")).map(String::from);
     let this = Attempt {
         spawner,
@@ -436,6 +440,14 @@ pub(crate) fn broken(exit: &Exit, request: &Request) -> (Outcome, String) {
     (outcome, cut(&message, request))
 }
 
+/// The rule of a job that names none and whose path was not sampled: what it adapts to need not be known before. Servers of
+/// `gsiftp://` know parts of files, by which it is cut; behind `ftp://` there may be one that does not.
+fn own_rule(request: &Request, pairs: &[(String, String)]) -> Option<StreamRule> {
+    let knows_parts = |url: &String| url.starts_with("gsiftp:") || url.starts_with("file:");
+    let all = pairs.iter().all(|(source, destination)| knows_parts(source) && knows_parts(destination));
+    (request.optimization && all).then(StreamRule::auto)
+}
+
 /// How many streams it begins with; with a rule that never changes them, its number.
 fn parallel(request: &Request, rule: Option<&StreamRule>, streams: Streams) -> u16 {
     let most = streams.share.max(1);
@@ -443,7 +455,7 @@ fn parallel(request: &Request, rule: Option<&StreamRule>, streams: Streams) -> u
         return rule.start(adaptive::bounds(most), &Host::default()).setpoint.network.clamp(1, most);
     }
     let optimized = request.optimization || rule.is_some();
-    let start = streams.start.unwrap_or(if optimized { 4 } else { 1 });
+    let start = streams.start.unwrap_or(if optimized { FEW } else { 1 });
     if optimized { start.clamp(1, most) } else { 1 }
 }
 
