@@ -17,4 +17,5 @@ mod epochs;
 mod runner;
 
 pub use attempt::{Away, BoxFuture, Class, Ended, Mover, Outcome, Run, StreamDemand};
+pub(crate) use gridftp::sizing::size_of as gridftp_size;
 pub use programs::Programs;

@@ -1,6 +1,7 @@
 //! `tidegate get`: files by accession, URL or list, from other people's servers.
 
 mod convert;
+mod converting;
 mod held;
 mod names;
 mod piped;
@@ -13,6 +14,7 @@ mod written;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -25,7 +27,6 @@ use tidegate_fetch::remote::servers::Servers;
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
-use tidegate_transfer::path::RelPath;
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
 
@@ -40,6 +41,7 @@ use crate::settings::{ControlArgs, StateArgs};
 use crate::ssh::Words;
 use crate::summary::Status;
 use convert::{ConvertTo, Converter};
+use converting::{Archive, Converted, Converting};
 use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 
 /// Get public data by accession, URL or list, verified and resumable.
@@ -83,7 +85,7 @@ pub struct GetArgs {
     /// last argument and prints another; taken from the command line only
     #[arg(long, value_name = "COMMAND")]
     refresh_url_with: Option<String>,
-    /// Convert SRA archives that have arrived; needs fasterq-dump of NCBI's SRA toolkit
+    /// Convert SRA archives as they arrive; needs fasterq-dump of NCBI's SRA toolkit
     #[arg(long, value_name = "FORMAT", conflicts_with_all = ["dry_run", "metadata_only"])]
     convert: Option<ConvertTo>,
     #[command(flatten)]
@@ -153,7 +155,9 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         .zip(local(&directory))
         .map(|(source, here)| PathKey::new(source, here, &args.server.terms(), &settings.limits, &control));
     let memory = args.memory.of(key, &control, &state);
-    let results = Arc::new(Mutex::new(Results { sidecars, unchecked: 0, error: None, archives: Vec::new() }));
+    let converting = converter.map(Converting::begin).transpose()?;
+    let archives = converting.as_ref().map(Converting::queue);
+    let results = Arc::new(Mutex::new(Results { sidecars, unchecked: 0, error: None, archives }));
     let staging = settings.staging;
     let mut begun = Some((names, settings, tell(&results, caller)));
     let begin = move || {
@@ -179,8 +183,8 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         held::keep(&held, &state);
     }
     let mut ended = ended?;
-    if let Some(converter) = &converter {
-        convert(converter, &mut ended, &results, caller);
+    if let Some(converting) = converting {
+        convert(converting, &mut ended, &results, caller);
     }
     finish(ended, &results, args.output.json, caller)
 }
@@ -219,34 +223,28 @@ fn pipe(
     Ok(code?)
 }
 
-/// Converts the archives that are there, and tells of each that cannot be.
-fn convert(converter: &Converter, ended: &mut Ended, results: &Mutex<Results>, caller: &Caller) {
-    let archives = std::mem::take(&mut results.lock().expect("not poisoned").archives);
-    if ended.error.is_some() {
-        return;
-    }
-    if archives.is_empty() {
+/// Waits for what is converted, and tells of each archive that cannot be.
+fn convert(converting: Converting, ended: &mut Ended, results: &Mutex<Results>, caller: &Caller) {
+    results.lock().expect("not poisoned").archives = None;
+    let whole = ended.error.is_none();
+    let Converted { archives, made, failed, interrupted } = converting.end(whole);
+    ended.summary.converted.extend(made);
+    if whole && archives == 0 {
         caller.complain("there is nothing to convert: --format sra gets SRA archives");
     }
-    for (archive, reads) in archives {
-        match converter.convert(&archive, reads) {
-            Ok(made) => ended.summary.converted.extend(made),
-            Err(error) if error.kind == ErrorKind::Interrupted => {
-                ended.summary.status = Status::Interrupted;
-                ended.summary.ended_by(&error);
-                ended.error = Some(error);
-                return;
-            }
-            Err(error) => {
-                if ended.summary.status == Status::Complete {
-                    ended.summary.status = Status::Incomplete;
-                }
-                // The last one is told of at the end.
-                if let Some(before) = results.lock().expect("not poisoned").error.replace(error) {
-                    caller.complain(&before.message);
-                }
-            }
+    if !failed.is_empty() && ended.summary.status == Status::Complete {
+        ended.summary.status = Status::Incomplete;
+    }
+    for error in failed {
+        // The last one is told of at the end.
+        if let Some(before) = results.lock().expect("not poisoned").error.replace(error) {
+            caller.complain(&before.message);
         }
+    }
+    if let Some(error) = interrupted.filter(|_| whole) {
+        ended.summary.status = Status::Interrupted;
+        ended.summary.ended_by(&error);
+        ended.error = Some(error);
     }
 }
 
@@ -257,16 +255,17 @@ struct Results {
     unchecked: u64,
     /// Why the sidecars cannot be written, or what was not converted.
     error: Option<Error>,
-    /// SRA archives that are there, and how many reads each has, as far as that is known.
-    archives: Vec<(RelPath, Option<u64>)>,
+    /// Who converts SRA archives that are there, if anybody does.
+    archives: Option<Sender<Archive>>,
 }
 
 impl Results {
     fn arrived(&mut self, record: &Record, got: &Got, moved: bool) {
         self.unchecked += u64::from(!got.checked);
-        if Converter::takes(&record.path) {
+        if let Some(archives) = self.archives.as_ref().filter(|_| Converter::takes(&record.path)) {
             let reads = record.meta.get("read_count").and_then(|reads| reads.trim().parse().ok());
-            self.archives.push((record.path.clone(), reads));
+            // Who converts lives as long as this.
+            let _ = archives.send((record.path.clone(), reads));
         }
         let arrived = Arrived {
             url: &got.url,

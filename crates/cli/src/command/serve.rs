@@ -111,8 +111,9 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let trusted = args.trusted()?;
     let mut program = Program::ours(vec!["--state".into(), state.clone().into()]);
     program.arguments.extend(trusted.endpoints.iter().cloned());
-    let sizes = Sizes { program: program.path.clone(), servers: trusted.servers.clone() };
     let mut programs = Programs::new(program.path.clone(), state.clone());
+    let (servers, globus) = (trusted.servers.clone(), programs.globus.clone());
+    let sizes = Sizes { program: program.path.clone(), servers, globus };
     (programs.endpoints, programs.servers) = (trusted.endpoints, trusted.servers);
     let (renew, renewals) = mpsc::channel(1);
     let options = Options {

@@ -71,8 +71,8 @@ pub struct SubmitArgs {
     /// What the rule `policy` decides by (--option=--optimizer=policy): the content of FILE goes with the job
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Answer with an estimate instead of moving anything; needs --bytes
-    #[arg(long, requires = "bytes")]
+    /// Answer with an estimate instead of moving anything; how much it is the source is asked, unless --bytes says it
+    #[arg(long)]
     estimation: bool,
     /// An option for what moves the data, as in --option=--limit-network=80Mbit/s
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]

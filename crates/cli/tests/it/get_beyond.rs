@@ -190,6 +190,36 @@ fn archives_are_converted_once_they_are_verified() {
 }
 
 #[test]
+fn the_first_archive_is_converted_while_the_second_is_under_way() {
+    let world = World::new();
+    let called = world.path("bin/called");
+    let (seen, told) = std::sync::mpsc::channel();
+    let server = Scripted::http(move |request| {
+        if request.path() == "/two.sra" {
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(60);
+            while !called.exists() && std::time::Instant::now() < end {
+                std::thread::sleep(std::time::Duration::from_millis(5));
+            }
+            let _ = seen.send(called.exists());
+        }
+        (http("200 OK", &[("Content-Length", "9")], b"123456789"), Then::Keep)
+    });
+    world.write("bin/fasterq-dump", format!("#!/bin/sh\n{CONVERTS}\n"));
+    fs::set_permissions(world.path("bin/fasterq-dump"), fs::Permissions::from_mode(0o755)).expect("set");
+    let (one, two) = (server.url("one.sra"), server.url("two.sra"));
+    let mut command = world.command();
+    command.env("PATH", format!("{}:/usr/bin:/bin", world.text("bin")));
+    command.args(["get", one.as_str(), two.as_str(), "--convert", "fastq", "-o", "out"]);
+    let ran = finish(&mut command);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(told.try_iter().next(), Some(true), "the second came only once the first was converted");
+    assert_eq!(world.read("bin/called"), b"one\ntwo\n");
+    for made in ["one_1.fastq", "one_2.fastq", "two_1.fastq", "two_2.fastq"] {
+        assert!(world.path("out").join(made).exists() && ran.out.contains(made), "{made}: {ran:?}");
+    }
+}
+
+#[test]
 fn a_conversion_that_fails_leaves_the_archive_and_says_so() {
     let Some(lab) = Lab::new("a_conversion_that_fails_leaves_the_archive_and_says_so", &[]) else { return };
     let run = run_of("paired");

@@ -11,7 +11,7 @@ use crate::throughput_model::choice::Options;
 /// their curve. Where a curve has none, where one more stream was never near what was sampled, and where no curve
 /// fits, the papers say nothing: there ours decides, as for the average.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", try_from = "String")]
 pub enum ModelSelection {
     /// Ours: every model, refined by least squares, averaged by how near it is; the fewest streams that are as good.
     #[default]
@@ -26,6 +26,15 @@ pub enum ModelSelection {
     Dinda,
     /// Hacker, Athey et al.: n times what one stream moves.
     Hacker,
+}
+
+/// Documents have it as command lines do: with hyphens, or with underscores.
+impl TryFrom<String> for ModelSelection {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        name.parse()
+    }
 }
 
 impl ModelSelection {

@@ -106,6 +106,9 @@ impl<'s> Worker<'s> {
             }
             let host = &job.file.hosts[job.mirror];
             host.leave(self.proven.has(host));
+            if !shared.settings.pipelining {
+                self.disconnect();
+            }
             shared.queue.nudge();
         }
     }

@@ -42,6 +42,8 @@ pub struct DownloadSettings {
     pub timeout: Duration,
     /// What one connection is given of a file at a time; `None` leaves each file to one connection.
     pub chunk: Option<ByteCount>,
+    /// Whether a connection serves request after request; else it is closed after each, which without chunks is a file.
+    pub pipelining: bool,
     /// Checksums to compute besides those that a record declares.
     pub extra: Vec<Algorithm>,
     /// Whether declared checksums are verified.
@@ -77,6 +79,7 @@ impl DownloadSettings {
             retry_for: Duration::from_secs(600),
             timeout: Duration::from_secs(60),
             chunk: Some(ByteCount::mib(64)),
+            pipelining: true,
             extra: Vec::new(),
             verify: true,
             overwrite: false,

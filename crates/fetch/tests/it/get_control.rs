@@ -284,6 +284,27 @@ fn without_chunks_a_file_stays_with_one_connection() {
 }
 
 #[test]
+fn without_pipelining_each_file_has_a_connection_of_its_own() {
+    for (pipelining, wanted) in [(true, 2), (false, 12)] {
+        let (world, place) = (World::new(1), Place::new());
+        let mut records = Vec::new();
+        for i in 0..12 {
+            let url = format!("http://h/{i}");
+            world.put(&url, Item::new(i, 3000));
+            records.push(record(&i.to_string(), &[&url]));
+        }
+        let (mut download, told) = start(&world, &place, records, |settings| {
+            (settings.pipelining, settings.chunk) = (pipelining, None);
+        });
+        drive(&mut download, |_| 2).unwrap();
+        assert_eq!(told.lock().unwrap().done.len(), 12);
+        let made = world.served("h").made.load(Relaxed);
+        assert!(if pipelining { made <= wanted } else { made == wanted }, "{made} connections");
+        assert!(world.served("h").most_open.load(Relaxed) <= 2);
+    }
+}
+
+#[test]
 fn what_was_safe_when_it_was_stopped_is_not_fetched_again() {
     for sums in [true, false] {
         let (world, place) = (World::new(1), Place::new());

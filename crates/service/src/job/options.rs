@@ -82,6 +82,7 @@ const GET: Options = &[
     ("--staging", Value::Size),
     ("--chunk-size", Value::Size),
     ("--chunking", SWITCH),
+    ("--pipelining", SWITCH),
     ("--timeout", Value::Time),
     ("--checksum", Value::Checked(|names| names.split(',').try_for_each(chosen::<Algorithm>))),
     ("--no-verify", Value::None),

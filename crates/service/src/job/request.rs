@@ -97,7 +97,7 @@ pub struct Request {
     pub sources: Vec<String>,
     /// Where it is to go.
     pub destination: String,
-    /// How much it is, where that is known; an estimation needs it.
+    /// How much it is, where that is known; else files and servers are asked.
     #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
     pub bytes: Option<ByteCount>,
     /// Options passed on to what moves the data.

@@ -7,6 +7,7 @@
 mod adaptive;
 mod listing;
 mod said;
+pub(crate) mod sizing;
 mod slices;
 
 use std::collections::HashSet;

@@ -47,13 +47,13 @@ impl JobEstimator for Chooser {
     fn estimate(&self, request: Arc<Request>, most: u16) -> BoxFuture<Result<Estimated, String>> {
         let Self { estimator, sizes } = self.clone();
         Box::pin(async move {
-            if request.kind == JobKind::Estimation && request.bytes.is_none() {
-                return Err("an estimation needs bytes: say how much is to be moved".to_owned());
-            }
             if request.kind == JobKind::Transfer && request.adapts() && !request.wants_samples() {
                 return begun_by_rule(&estimator, &request, most).await;
             }
             let size = sizes.of(&request).await;
+            if request.kind == JobKind::Estimation && size == Size::Unknown {
+                return Err("the source does not tell how much it is: say it by bytes".to_owned());
+            }
             let asked = request.estimate(size.bytes(), most)?;
             let answer = estimator.estimate(&asked, &mut |_| {}).await;
             answer

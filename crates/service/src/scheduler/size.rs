@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use tidegate_control::ByteCount;
 
-use crate::address::{accession, local, scheme};
+use crate::address::{Route, accession, local, scheme};
 use crate::job::Request;
+use crate::mover::gridftp_size;
 use crate::names::name_of;
 use crate::sampler::program::Invocation;
 use tidegate_contract::redact;
@@ -64,6 +65,8 @@ pub struct Sizes {
     pub program: PathBuf,
     /// What it is told of whom to trust.
     pub servers: Vec<OsString>,
+    /// GridFTP's, which asks its servers.
+    pub globus: PathBuf,
 }
 
 /// What `tidegate size` prints.
@@ -78,10 +81,16 @@ impl Sizes {
         if let Some(bytes) = request.bytes {
             return Size::Told(bytes);
         }
-        let is_web = |source: &String| matches!(scheme(source).as_deref(), Some("http" | "https"));
-        let found = match request.sources.iter().all(is_web) {
-            true => self.of_urls(&request.sources).await.map(Size::Servers),
-            false => of_files(&request.sources).await.map(Size::Files),
+        let is_served = |source: &String| {
+            matches!(scheme(source).as_deref(), Some("http" | "https" | "ftp" | "ftps" | "s3" | "gs"))
+        };
+        let route = request.route();
+        let found = if route == Ok(Route::GridFtp) && !is_here(&request.sources) {
+            gridftp_size(&self.globus, request, ASKING).await.map(Size::Servers)
+        } else if request.sources.iter().all(is_served) {
+            self.of_urls(&request.sources).await.map(Size::Servers)
+        } else {
+            of_files(&request.sources).await.map(Size::Files)
         };
         found.unwrap_or(Size::Unknown)
     }
@@ -103,6 +112,11 @@ impl Sizes {
         }
         serde_json::from_slice::<Report>(&ended.output).ok()?.bytes.map(ByteCount)
     }
+}
+
+/// Whether all of them are files of this host.
+fn is_here(sources: &[String]) -> bool {
+    sources.iter().all(|source| scheme(&local(source)).is_none())
 }
 
 async fn of_files(sources: &[String]) -> Option<ByteCount> {
@@ -176,7 +190,8 @@ mod tests {
             .arg(&program)
             .arg(text);
         assert!(writer.status().expect("started").success());
-        Sizes { program, servers: vec!["--ca".into(), "/ca.pem".into()] }
+        let globus = directory.join("globus-url-copy");
+        Sizes { program, servers: vec!["--ca".into(), "/ca.pem".into()], globus }
     }
 
     #[tokio::test]
@@ -194,6 +209,19 @@ mod tests {
         for unknown in ["https://h/other", "tg://T@h/x", "dtn:/x", "SRR390728", "/no/such/file"] {
             assert_eq!(size(unknown).await, Size::Unknown, "{unknown}");
         }
+        // Files of other protocols are asked for in the same way, and GridFTP's by its own program.
+        let sizes = script(scratch.path(), r#"read url && [ "$url" = ftp://h/x ] && echo '{"bytes":6}'"#);
+        assert_eq!(sizes.of(&Request::transfer("ftp://h/x", "/b")).await, Size::Servers(ByteCount(6)));
+        let lists = r#"while [ "$1" != -do ]; do shift; done
+            read pair; case $pair in "\"gsiftp://g/d/\" \"file:///"*/nowhere/0/\") ;; *) exit 1;; esac
+            printf '%s\n' '"gsiftp://g/d/a" "file:///x/a" 0,-1 size=70;' '"gsiftp://g/d/b" "file:///x/b" 0,-1 size=5;' >"$2""#;
+        std::fs::rename(script(scratch.path(), lists).program, &sizes.globus).expect("renamed");
+        let gridftp = Request::transfer("gsiftp://g/d/", "/b/");
+        assert_eq!(sizes.of(&gridftp).await, Size::Servers(ByteCount(75)));
+        let sizes = script(scratch.path(), "exit 1");
+        std::fs::rename(&sizes.program, &sizes.globus).expect("renamed");
+        assert_eq!(sizes.of(&gridftp).await, Size::Unknown, "nobody says");
+        let sizes = script(scratch.path(), "exit 1");
         let told = Request { bytes: Some(ByteCount(9)), ..Request::transfer(file, "/b") };
         assert_eq!(sizes.of(&told).await, Size::Told(ByteCount(9)));
         // A server that does not say, and a program that prints something else.

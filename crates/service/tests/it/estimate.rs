@@ -440,6 +440,11 @@ async fn an_ftp_server_that_files_are_got_from_is_not_sampled() {
     assert!(matches!(&error, EstimateError::Usage(why) if why.contains("is not sampled")), "{error:?}");
 }
 
+/// By programs that are not there.
+fn sizes() -> Sizes {
+    Sizes { program: "none".into(), servers: Vec::new(), globus: "none".into() }
+}
+
 /// A job from here to the endpoint, of so much that sampling would pay.
 fn job(change: impl FnOnce(&mut Request)) -> Arc<Request> {
     let mut request = Request::transfer("/data", DESTINATION);
@@ -451,7 +456,7 @@ fn job(change: impl FnOnce(&mut Request)) -> Arc<Request> {
 #[tokio::test]
 async fn a_job_that_adapts_is_not_sampled_unless_it_says_how() {
     let place = Place::new().await;
-    let chooser = Chooser::new(place.estimator(PROBE), Sizes { program: "none".into(), servers: Vec::new() });
+    let chooser = Chooser::new(place.estimator(PROBE), sizes());
     let rule = |name: &str| job(|job| job.options = vec![format!("--optimizer={name}")]);
     for request in
         [job(|_| {}), rule("aimd"), rule("coupled:gradient:repaired"), job(|job| job.use_history = true)]
@@ -507,11 +512,29 @@ async fn what_is_older_than_is_taken_answers_nobody_and_is_told_of() {
         told(&small.notes[0]);
     }
     // Who accepts its age is answered, and told of it.
-    let chooser = Chooser::new(estimator.clone(), Sizes { program: "none".into(), servers: Vec::new() });
+    let chooser = Chooser::new(estimator.clone(), sizes());
     let taken = |days: u64| job(|job| (job.use_history, job.history_age_s) = (true, Some(days * 86_400)));
     told(&chooser.estimate(taken(1000), 32).await.expect_err("too old"));
     let estimated = chooser.estimate(taken(1100), 32).await.expect("known");
     assert!(estimated.reason.contains("from history of 1093 days ago"), "{estimated:?}");
     let asked = EstimateRequest { history_age_s: 1100 * 86_400, ..request(ByteCount(1000)) };
     assert!(is_from_history(&ask(&estimator, &asked).await.expect("known")));
+}
+
+#[tokio::test]
+async fn an_estimation_that_says_no_size_asks_its_source() {
+    let place = Place::new().await;
+    let chooser = Chooser::new(place.estimator(PROBE), sizes());
+    let file = place.directory.path().join("data");
+    std::fs::File::create(&file).and_then(|file| file.set_len(10 << 30)).expect("made");
+    let asked = |source: &str| {
+        let mut request = Request::transfer(source, DESTINATION);
+        request.kind = JobKind::Estimation;
+        Arc::new(request)
+    };
+    let estimated = chooser.estimate(asked(file.to_str().expect("text")), 32).await.expect("an estimate");
+    assert_eq!((estimated.streams, &estimated.answer["bytes"]), (4, &(10_u64 << 30).into()));
+    assert!(estimated.reason.contains("10 GiB by the files' sizes"), "{}", estimated.reason);
+    let why = chooser.estimate(asked("/no/such/file"), 32).await.expect_err("nobody says");
+    assert!(why.contains("does not tell how much it is: say it by bytes"), "{why}");
 }

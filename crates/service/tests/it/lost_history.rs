@@ -91,7 +91,7 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
         retention: Default::default(),
         limits: Limits::default(),
         program: Program { path: path.clone(), arguments: Vec::new() },
-        sizes: Sizes { program: path, servers: Vec::new() },
+        sizes: Sizes { program: path, servers: Vec::new(), globus: "none".into() },
         names: Names::default(),
         mover: Box::new(move || Ok(Arc::new(Gated(gated)))),
         epochs: Box::new(|id| format!("/nowhere/{id}").into()),

@@ -154,6 +154,9 @@ pub struct ServerArgs {
     /// Whether large files are fetched in parallel pieces
     #[arg(long, hide_short_help = true, value_name = "SWITCH", value_parser = ["on", "off"], default_value = "on")]
     chunking: String,
+    /// Whether a connection serves request after request, or one each: with --chunking off a file
+    #[arg(long, hide_short_help = true, value_name = "SWITCH", value_parser = ["on", "off"], default_value = "on")]
+    pipelining: String,
     #[command(flatten)]
     s3: S3Args,
     /// The server of gs:// [default: $STORAGE_EMULATOR_HOST, or `https://storage.googleapis.com`]
@@ -345,6 +348,7 @@ impl ServerArgs {
             retry_for: if self.retries == 0 { Duration::ZERO } else { self.retry_for },
             timeout: self.timeout,
             chunk: (self.chunking == "on").then_some(self.chunk_size),
+            pipelining: self.pipelining == "on",
             extra: self.checksum.iter().filter_map(ChecksumWish::computed).collect(),
             verify: !self.no_verify,
             overwrite: false,
@@ -370,8 +374,12 @@ impl ServerArgs {
 
     /// What changes the rate besides limits, as the path is remembered.
     pub fn terms(&self) -> Vec<&'static str> {
-        let (verify, whole) = (!self.no_verify, self.chunking != "on");
-        verify.then_some("verified").into_iter().chain(whole.then_some("files whole")).collect()
+        let words = [
+            (!self.no_verify, "verified"),
+            (self.chunking != "on", "files whole"),
+            (self.pipelining != "on", "a connection each file"),
+        ];
+        words.into_iter().filter_map(|(is_so, word)| is_so.then_some(word)).collect()
     }
 
     fn ceilings(&self) -> Ceilings {

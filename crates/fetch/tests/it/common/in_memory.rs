@@ -125,6 +125,8 @@ pub struct Served {
     /// Connections that are open, used or not, and the most there were.
     pub open: AtomicUsize,
     pub most_open: AtomicUsize,
+    /// Connections that were ever made.
+    pub made: AtomicUsize,
 }
 
 pub struct World {
@@ -218,6 +220,7 @@ impl Link {
         let served = self.world.served(&host);
         if !self.hosts.contains(&host) {
             self.hosts.push(host.clone());
+            served.made.fetch_add(1, Relaxed);
             served.most_open.fetch_max(served.open.fetch_add(1, Relaxed) + 1, Relaxed);
         }
         std::thread::sleep(rules.latency);
