@@ -12,6 +12,7 @@
 //! | put something of yours under control | [`Environment`] (and [`Host`]), [`run`] |
 //! | describe a path, or draw one | [`Scenario`], [`random_path`] |
 //! | see what a rule does on a path | [`simulate`]; step by step [`Simulator`] |
+//! | the same on the papers' simulators | [`paper_path`] |
 //! | know the best that could be done | [`Path::oracle`]; in each part of a run [`Period`] |
 //! | know how many streams a few samples suggest | [`throughput_model`] |
 //! | make a path of what was seen | [`calibrate`] |
@@ -70,6 +71,8 @@ pub mod random_path;
 pub mod fluid;
 
 pub mod simulator;
+
+pub mod paper_path;
 
 pub mod period;
 

@@ -11,11 +11,10 @@
 
 use std::time::Duration;
 
-use tidegate_control::events::{automdt, ldm};
+use tidegate_control::paper_path::{PaperPath, PaperSimulator};
 use tidegate_control::policy::{Block, Features, Policy, Recipe, SIGMA_FACTOR, Scales, Shape};
-use tidegate_control::scenario::StagePath;
 use tidegate_control::{
-    BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, Path, PerStage, Rng, Scenario, Stage,
+    BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage, Rng, Scenario, Stage,
 };
 
 use crate::actor::{Actor, Critic, Objective, Samples};
@@ -97,74 +96,13 @@ impl Constants {
 
 /// The fewest workers an episode begins with, and how far below the most.
 const START: (u16, u16) = (3, 2);
-/// The published simulators, with bytes of eight bits: a second a step.
-enum Seconds {
-    Ldm(ldm::Ldm),
-    Automdt(automdt::Automdt),
-}
-
-impl Seconds {
-    fn new(scenario: &Scenario, recipe: Recipe, rng: &mut Rng) -> Self {
-        let path = Path::at(scenario, Duration::ZERO);
-        let worker_rate = PerStage::from_fn(|stage| {
-            BitRate::from_bps(path.limits().offered(stage, 1.0).min(u64::MAX as f64))
-        });
-        let bounds = scenario.bounds();
-        let total_rate = PerStage::from_fn(|stage| {
-            BitRate::from_bps(path.carried(stage, f64::from(bounds[stage].max)).min(u64::MAX as f64))
-        });
-        if recipe == Recipe::Ldm {
-            let settings = ldm::LdmSettings::new(worker_rate.network, total_rate.network);
-            return Self::Ldm(ldm::Ldm::new(&settings, rng.next_u64()));
-        }
-        Self::Automdt(automdt::Automdt::new(&automdt::AutomdtSettings::new(
-            worker_rate,
-            total_rate,
-            scenario.staging,
-        )))
-    }
-
-    /// Throughput in Mbit/s and free staging in Mbit after a second with `n`.
-    fn step(&mut self, n: Concurrency) -> (PerStage<f64>, Ends<f64>) {
-        match self {
-            Self::Ldm(ldm) => (PerStage::all(ldm.step(n.network).throughput), Ends::default()),
-            Self::Automdt(automdt) => {
-                let step = automdt.step(n);
-                (step.throughput, step.free)
-            }
-        }
-    }
-}
-
-/// The path as LDM knows it, whose workers read, send and write: one moves what the slowest of its stages does, and all of
-/// them what the narrowest stage carries.
-fn of_whole_workers(scenario: &Scenario) -> Scenario {
-    let path = Path::at(scenario, Duration::ZERO);
-    let (limits, bounds) = (path.limits(), path.bounds());
-    let present = || Stage::ALL.into_iter().filter(|&stage| path.stages[stage].is_some());
-    // Stages of which there is always the same number are part of the way.
-    let open = || present().filter(|&stage| !bounds[stage].is_fixed());
-    let least = |rates: &mut dyn Iterator<Item = f64>| rates.fold(f64::INFINITY, f64::min);
-    let worker = least(&mut open().map(|stage| limits.offered(stage, 1.0)));
-    let total = least(&mut present().map(|stage| path.carried(stage, f64::from(bounds[stage].max))));
-    let rate = |bps: f64| BitRate::from_bps(bps.min(u64::MAX as f64));
-    let network = StagePath {
-        worker_rate: rate(worker),
-        total_rate: Some(rate(total)),
-        min_workers: open().map(|stage| bounds[stage].min).min().unwrap_or(1),
-        max_workers: open().map(|stage| bounds[stage].max).max().unwrap_or(1),
-        ..scenario.network
-    };
-    Scenario { read: None, write: None, network, ..scenario.clone() }
-}
-
 /// One training as published.
 pub struct Published {
     recipe: Recipe,
     scales: Scales,
     worth: MaxReward,
     features: Box<dyn Features>,
-    simulator: Seconds,
+    simulator: PaperPath,
     /// Free staging as the last step left it: it carries over from episode to episode.
     free: Ends<f64>,
     staging: Ends<ByteCount>,
@@ -185,7 +123,8 @@ pub struct Published {
 impl Published {
     /// Begins to train `recipe` on `scenario` with weights drawn from `seed`.
     pub fn new(scenario: &Scenario, recipe: Recipe, constants: Constants, seed: u64) -> Self {
-        let scenario = if recipe == Recipe::Ldm { of_whole_workers(scenario) } else { scenario.clone() };
+        let simulator = if recipe == Recipe::Ldm { PaperSimulator::Ldm } else { PaperSimulator::Automdt };
+        let scenario = simulator.path(scenario);
         let worth = MaxReward::new(&scenario, constants.k);
         let bounds = scenario.bounds();
         let scales = Scales { rate_bps: BitRate::from_mbps(worth.best_mbps), bounds, start: None };
@@ -208,7 +147,7 @@ impl Published {
         };
         let shape = Shape { blocks: constants.critic_blocks, block: Block::Residual, outputs: 1, ..shape };
         let critic = Critic::from_net(Net::uniform(shape, &mut rng), adam);
-        let simulator = Seconds::new(&scenario, recipe, &mut rng);
+        let simulator = PaperPath::new(&scenario, simulator, &mut rng);
         let staging = Ends { sender: scenario.staging.sender, receiver: scenario.staging.receiver };
         Self {
             recipe,
@@ -265,7 +204,7 @@ impl Published {
     }
 
     fn step(&mut self, n: Concurrency) -> Observation {
-        let (mbps, free) = self.simulator.step(n);
+        let (mbps, free) = self.simulator.second(n);
         self.free = free;
         self.observed(n, mbps)
     }
@@ -387,45 +326,5 @@ impl Trainer for Published {
 
     fn rest(&self) -> Option<Concurrency> {
         None
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn whole(text: &str) -> Scenario {
-        of_whole_workers(&Scenario::from_toml(text).expect("a scenario"))
-    }
-
-    #[test]
-    fn a_worker_of_ldm_moves_what_the_slowest_of_its_stages_does() {
-        let read = whole(include_str!("../../../scenarios/automdt-read.toml"));
-        assert!(read.read.is_none() && read.write.is_none());
-        assert_eq!(read.network.worker_rate, BitRate::mbps(80));
-        let worth = MaxReward::new(&read, 1.02);
-        assert!((worth.best_mbps - 1000.0).abs() < 1.0, "{worth:?}");
-        // Its simulator moves by as many workers what the path does: 80 Mbit/s each, and no more than 1000 in all.
-        let mut rng = Rng::new(1);
-        let mut seconds = Seconds::new(&read, Recipe::Ldm, &mut rng);
-        for (n, wanted) in [(5, 400.0), (7, 560.0), (13, 1000.0), (20, 1000.0)] {
-            let (mbps, _) = seconds.step(PerStage::all(n));
-            assert!((mbps.network / wanted - 1.0).abs() < 0.1, "{n}: {mbps:?}");
-        }
-        // Memory to memory nothing changes.
-        let plain = Scenario::from_toml(include_str!("../../../scenarios/ldm-1g.toml")).expect("a scenario");
-        let same = of_whole_workers(&plain);
-        assert_eq!(same.network.worker_rate, plain.network.worker_rate);
-        assert_eq!(MaxReward::new(&same, 1.02).best_mbps, MaxReward::new(&plain, 1.02).best_mbps);
-    }
-
-    #[test]
-    fn what_has_no_choice_of_workers_only_limits_the_whole() {
-        let fixed = whole(
-            "name = \"x\"\ndescription = \"x\"\n[read]\nworker_rate = \"50Mbit/s\"\nmin_workers = 8\nmax_workers = 8\n\
-             [network]\nworker_rate = \"100Mbit/s\"\n[link]\nrate = \"1Gbit/s\"\n",
-        );
-        assert_eq!(fixed.network.worker_rate, BitRate::mbps(100));
-        assert_eq!(fixed.network.total_rate, Some(BitRate::mbps(400)));
     }
 }

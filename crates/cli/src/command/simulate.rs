@@ -1,5 +1,7 @@
 //! `tidegate simulate`: rules on a scenario, without moving a byte.
 
+mod papers;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +12,7 @@ use serde::Serialize;
 use tidegate_control::optimizer::{
     Optimizer, OptimizerOptions, RuleDescription, needs_policy, with_constants,
 };
+use tidegate_control::paper_path::PaperSimulator;
 use tidegate_control::simulation::{Summary, judge};
 use tidegate_control::{
     Bounds, Concurrency, Host, Observation, Oracle, Path as NetworkPath, PerStage, Proposal, Scenario, Share,
@@ -49,6 +52,10 @@ pub struct SimulateArgs {
     /// Length of an epoch, as in 1s or 500ms [default: what each rule asks for]
     #[arg(long, value_name = "TIME", value_parser = epoch_length)]
     epoch: Option<Duration>,
+    /// Run them on a paper's own simulator in place of ours: ldm or automdt; what is told then is throughput, workers, and what
+    /// the papers make a path of, max T and max T/n
+    #[arg(long, value_name = "NAME")]
+    simulator: Option<PaperSimulator>,
     /// Print one JSON object instead of a table, with what was best between changes of the path (docs/scenarios.md)
     #[arg(long)]
     json: bool,
@@ -74,6 +81,9 @@ struct Line<'a> {
 pub fn run(args: &SimulateArgs) -> anyhow::Result<ExitCode> {
     let scenario = load(&args.scenario).map_err(usage)?;
     let rules = rules(args)?;
+    if let Some(simulator) = args.simulator {
+        return papers::run(args, &scenario, rules, simulator);
+    }
     let mut results = Vec::new();
     for (name, rule) in rules {
         let mut rule = Heard { rule, never_answered: None };
