@@ -21,6 +21,11 @@ const BOUNDS: (Duration, Duration) = (Duration::from_millis(400), Duration::from
 /// 100 MB were not).
 pub(crate) const WORTH: u32 = 10;
 
+/// The same where nobody says how much a sample is, so that cost can be held against gain. After the first sample three more
+/// follow at least, which cost as much each. A few streams without them take a fourth of what one does; that more streams
+/// bring twice as much again is believed at even odds, so samples gain an eighth of that time.
+const WORTH_BELIEVED: u32 = 24;
+
 /// So often the same sample is tried, and the pause between: a server that is busy, a connection that was lost.
 const TRIES: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
@@ -98,7 +103,8 @@ pub async fn take(
                 doubling.record(measured.throughput);
                 if samples.taken.len() == 1 && measured.throughput > BitRate::ZERO {
                     let single = single_time(plan.bytes, &measured);
-                    if !plan.always && single < measured.spent * WORTH {
+                    let worth = if plan.amount.is_some() { WORTH } else { WORTH_BELIEVED };
+                    if !plan.always && single < measured.spent * worth {
                         samples.too_little = true;
                         break;
                     }
@@ -220,7 +226,7 @@ mod tests {
         // 20 s for one stream.
         let (_, asked, _) = run(&plan(ByteCount(250_000_000), None), &[]);
         assert_eq!(asked[1].1, Amount::Time(Duration::from_millis(500)));
-        let (_, asked, _) = run(&plan(ByteCount(125_000_000), None), &[]);
+        let (_, asked, _) = run(&plan(ByteCount(160_000_000), None), &[]);
         assert_eq!(asked[1].1, Amount::Time(BOUNDS.0));
         let fixed = Amount::Bytes(ByteCount::mib(10));
         let (_, asked, _) = run(&plan(ByteCount::gib(1), Some(fixed)), &[]);
@@ -232,6 +238,12 @@ mod tests {
         let small = plan(ByteCount(50_000_000), None);
         let (samples, asked, _) = run(&small, &[]);
         assert!(samples.too_little && asked.len() == 1, "{samples:?}");
+        // 10 s for one stream, and 2.5 s for four: three more samples would cost a good part of that.
+        let larger = plan(ByteCount(125_000_000), None);
+        assert!(run(&larger, &[]).0.too_little);
+        // Whoever says how long they are has decided.
+        let said = plan(ByteCount(125_000_000), Some(Amount::Time(FIRST)));
+        assert!(!run(&said, &[]).0.too_little);
         let (samples, asked, _) = run(&SamplingPlan { always: true, ..small }, &[]);
         assert!(!samples.too_little && asked.len() == 6, "{samples:?}");
         let (samples, ..) = run(&plan(ByteCount(10_000_000_000_000_000), None), &[]);
