@@ -193,11 +193,50 @@ fn rules_are_listed_with_constants_that_are_taken_as_they_are_told() {
             let word = key["name"].as_str().expect("text");
             let constant = key["default"].as_str().map_or(word.to_owned(), |value| format!("{word}={value}"));
             assert!(table.contains(word), "{word}: {table}");
+            if rule["needs_policy"] == true {
+                continue;
+            }
             simulate.push(format!("{name}:{constant}"));
         }
     }
     assert!(simulate.contains(&"aimd:epsilon=2%".to_owned()), "{simulate:?}");
     world.ok(&simulate);
+    for learned in ["policy", "discrete_rl", "ldm", "automdt", "automdt_discrete"] {
+        let rule =
+            listed["rules"].as_array().and_then(|rules| rules.iter().find(|rule| rule["name"] == learned));
+        assert_eq!(rule.map(|rule| rule["needs_policy"].clone()), Some(true.into()), "{learned}");
+    }
+    // One that none of several rules has is refused; else each takes what it has.
+    let several = ["simulate", "--scenario", &scenario, "--epochs", "2", "--optimizer", "gradient", "auto"];
+    world.ok(&[&several[..], &["--share", "full"]].concat());
+    let refused = world.run(&[&several[..], &["--aimd-epsilon", "1%"]].concat());
+    assert!(refused.code == 2 && refused.err.contains("--optimizer aimd"), "{refused:?}");
+    let refused = world.run(&[&several[..], &["--policy", "x"]].concat());
+    assert!(refused.code == 2 && refused.err.contains("decides by none"), "{refused:?}");
+}
+
+#[test]
+fn rules_run_on_the_papers_simulators() {
+    let world = World::new();
+    let scenario = format!("{SCENARIOS}/automdt-read.toml");
+    let of = |simulator: &str| {
+        let given =
+            ["simulate", "--scenario", &scenario, "--simulator", simulator, "--optimizer", "fixed:13,7,5"];
+        let (code, said) = world.json(&given);
+        assert_eq!((code, &said["simulator"]), (0, &simulator.into()), "{said}");
+        said["results"][0].clone()
+    };
+    let mbps = |rate: &Value| (rate.as_f64().expect("a rate") / 1e7).round() * 10.0;
+    let (three, one) = (of("automdt"), of("ldm"));
+    assert!((970.0..=1000.0).contains(&mbps(&three["throughput_bps"])), "{three}");
+    assert_eq!(mbps(&three["max_worker_throughput_bps"]["read"]), 80.0, "{three}");
+    // There one of seven workers reads, sends and writes.
+    assert!((500.0..=570.0).contains(&mbps(&one["throughput_bps"])), "{one}");
+    assert_eq!(one["concurrency_mean"]["network"], 7.0, "{one}");
+    let table = world.ok(&["simulate", "--scenario", &scenario, "--simulator", "ldm"]);
+    assert!(table.contains("max T/n") && table.contains("auto"), "{table}");
+    let refused = world.run(&["simulate", "--scenario", &scenario, "--simulator", "ns3"]);
+    assert!(refused.code == 2 && refused.err.contains("choose one of ldm, automdt"), "{refused:?}");
 }
 
 #[test]
