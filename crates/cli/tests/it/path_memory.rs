@@ -116,7 +116,7 @@ fn other_rules_begin_as_published_and_leave_what_they_found() {
 #[test]
 fn a_share_of_a_path_is_remembered_only_where_it_is_all_of_it() {
     let (world, server) = world();
-    world.fill("data/big", 10 << 20, 1);
+    world.fill("data/big", 16 << 20, 1);
     let run = |n, share: &str| {
         world.write("share", share);
         copy(&world, &server, n, &["--bounds", "share"]).1

@@ -19,9 +19,10 @@ fn a_policy_is_learned_written_and_driven_with() {
         assert_eq!((code, &report["status"]), (1, &"exhausted".into()), "too few episodes: {report}");
         assert_eq!((&report["episodes"], &report["recipe"]), (&32.into(), &"fast".into()));
         assert!(report["utility_share"].as_f64().is_some_and(|share| share > 0.0), "{report}");
-        // Two dozen episodes teach little, and that is said where it is and in the file.
-        assert_eq!(report["below_auto"], true, "{report}");
-        assert!(report["throughput_bps"].as_u64() < report["auto_throughput_bps"].as_u64(), "{report}");
+        // What it moves is said beside what auto moves, there and in the file.
+        let rate = |name: &str| report[name].as_f64().expect("a rate");
+        let below = rate("throughput_bps") < 0.98 * rate("auto_throughput_bps");
+        assert!(rate("throughput_bps") > 0.0 && report["below_auto"] == below, "{report}");
         let file = fs::read(world.path(output)).expect("the policy");
         let policy = Policy::from_bytes(&file).expect("a policy");
         for fact in ["throughput_bps", "auto_throughput_bps", "below_auto"] {

@@ -39,3 +39,35 @@ impl BesideAuto {
         format!("on this path it moves {throughput_bps}, and auto {auto_throughput_bps} (simulated){advice}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_policy_below_auto_is_said_to_be() {
+        let of = |mbps| {
+            let auto = BitRate::mbps(998);
+            let below_auto = mbps < 978;
+            BesideAuto { throughput_bps: BitRate::mbps(mbps), auto_throughput_bps: auto, below_auto }
+                .in_words()
+        };
+        assert_eq!(
+            of(529),
+            "on this path it moves 529 Mbit/s, and auto 998 Mbit/s (simulated): use auto there"
+        );
+        assert_eq!(of(987), "on this path it moves 987 Mbit/s, and auto 998 Mbit/s (simulated)");
+    }
+
+    #[test]
+    fn both_are_run_on_the_path() {
+        let policy = Policy::from_bytes(include_bytes!("../../../../control/policies/universal.safetensors"));
+        let text = include_str!("../../../../../scenarios/ldm-1g.toml");
+        let scenario = Scenario::from_toml(text).expect("a path");
+        let both = BesideAuto::of(&policy.expect("a policy"), &scenario, 1).expect("rules");
+        assert!(
+            both.auto_throughput_bps > BitRate::mbps(900) && both.throughput_bps > BitRate::mbps(500),
+            "{both:?}"
+        );
+    }
+}
