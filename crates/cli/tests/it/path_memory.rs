@@ -116,17 +116,14 @@ fn other_rules_begin_as_published_and_leave_what_they_found() {
 #[test]
 fn a_share_of_a_path_is_remembered_only_where_it_is_all_of_it() {
     let (world, server) = world();
-    world.fill("data/big", 16 << 20, 1);
     let run = |n, share: &str| {
         world.write("share", share);
         copy(&world, &server, n, &["--bounds", "share"]).1
     };
-    run(0, "5");
-    assert!(files(&world).is_empty(), "what a share showed is no property of the path");
     run(1, "32");
     edit(&world, 7);
     let kept = fs::read(&files(&world)[0]).expect("read");
-    assert_ne!(workers(&run(2, "8")[0]), [7; 3]);
+    assert_ne!(workers(&run(2, "8")[0]), [7; 3], "a share begins afresh");
     assert_eq!(fs::read(&files(&world)[0]).expect("read"), kept);
     assert_eq!(workers(&run(3, "32")[0]), [7; 3]);
 }
