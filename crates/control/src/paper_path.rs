@@ -233,10 +233,10 @@ mod tests {
             );
             for stage in Stage::ALL {
                 let (most, one) = (path.most()[stage].as_mbps(), path.most_each()[stage].as_mbps());
-                assert!(
-                    most >= goodput - 1.0 && (one / each[stage] - 1.0).abs() < 0.1,
-                    "{simulator} {stage:?} {most} {one}"
-                );
+                // Who waits for the slow readers shows less than a worker of his could.
+                let least = if stage == Stage::Read { 0.9 * each.read } else { 70.0 };
+                let fits = most >= goodput - 1.0 && (least..=1.1 * each[stage]).contains(&one);
+                assert!(fits, "{simulator} {stage:?} {most} {one}");
             }
         }
     }
