@@ -219,7 +219,7 @@ impl Link {
         let rules = self.world.rules.lock().unwrap().get(&host).cloned().unwrap_or_default();
         let served = self.world.served(&host);
         if !self.hosts.contains(&host) {
-            self.hosts.push(host.clone());
+            self.hosts.push(host);
             served.made.fetch_add(1, Relaxed);
             served.most_open.fetch_max(served.open.fetch_add(1, Relaxed) + 1, Relaxed);
         }
