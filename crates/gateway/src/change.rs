@@ -48,6 +48,12 @@ pub fn make_directory(access: &Access, path: &[u8]) -> Answer {
     }
 }
 
+/// Whether `path` leads to a directory, if the token allows `right` there.
+pub fn is_directory(access: &Access, path: &[u8], right: Right) -> bool {
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    access.reach(path, right).is_ok_and(|there| there.base.dir(&there.rest).is_ok())
+}
+
 /// What may be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removed {
@@ -55,6 +61,8 @@ pub enum Removed {
     Any,
     /// As the path says: a directory has a slash at its end.
     AsNamed,
+    /// A directory with nothing in it, or a link that leads to one.
+    Directory,
 }
 
 /// Removes what is at `path`, if the conditions hold of it.
@@ -82,6 +90,12 @@ pub fn remove(
             return Err(Refusal::new(StatusCode::NOT_FOUND, "that is a directory"));
         }
         FileType::Directory => child.remove_directory(),
+        FileType::Symlink if what == Removed::Directory && is_directory(access, path, Right::Delete) => {
+            child.remove()
+        }
+        _ if what == Removed::Directory => {
+            return Err(Refusal::new(StatusCode::NOT_FOUND, "that is no directory"));
+        }
         _ if path.ends_with(b"/") => return Err(Refusal::new(StatusCode::NOT_FOUND, "that is a file")),
         _ => child.remove(),
     };
@@ -99,9 +113,15 @@ pub fn rename(
     (names, conditions): (&Names, &Conditions),
 ) -> Answer {
     let (source, target) = (child(access, from, Right::Delete)?, child(access, to, Right::Write)?);
+    if from.strip_suffix(b"/").unwrap_or(from) == to.strip_suffix(b"/").unwrap_or(to) {
+        return Err(Refusal::new(StatusCode::FORBIDDEN, "it is there: the destination is the source"));
+    }
     let _leave = conditions.leave(names, access, from)?;
     if conditions.new {
         return Err(conditions::failed("something is there"));
+    }
+    if from.ends_with(b"/") && !is_directory(access, from, Right::Delete) {
+        return Err(Refusal::new(StatusCode::NOT_FOUND, "that is a file, or not there"));
     }
     // What somebody else puts there meanwhile is looked at as what was there.
     for _ in 0..MAX_TURNS {

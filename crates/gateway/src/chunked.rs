@@ -92,7 +92,8 @@ impl Decoder {
     /// What stood behind the body, which must be whole.
     pub fn finish(self) -> Answer<Vec<(String, String)>> {
         match self.at {
-            At::Over => Ok(self.trailers),
+            At::Over if self.line.is_empty() => Ok(self.trailers),
+            At::Over => Err(malformed()),
             _ => Err(Refusal::senseless("the body broke off").called("IncompleteBody")),
         }
     }
@@ -188,6 +189,7 @@ mod tests {
             b"5\r\nhello!\r\n",
             b"1\r\na\r\n0\r\n",
             b"0\r\n\r\nx\r\n",
+            b"0\r\n\r\nx",
             b"\r\n",
         ] {
             assert!(decoded(bad, 3).is_err(), "{bad:?}");

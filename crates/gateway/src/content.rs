@@ -58,7 +58,7 @@ pub fn answer(
             let pieces = file.pieces(0..file.size);
             (bare(StatusCode::OK, body(Box::new(pieces), file.size)?), file.size, KIND.to_owned())
         }
-        Wanted::Unsatisfiable => return Ok(unsatisfiable(file.size)),
+        Wanted::Unsatisfiable => return Err(unsatisfiable(file.size)),
         Wanted::Ranges(ranges) => match &ranges[..] {
             [one] => {
                 let length = one.end - one.start;
@@ -96,11 +96,8 @@ fn set(response: &mut Response, name: HeaderName, value: &str) {
     }
 }
 
-fn unsatisfiable(size: u64) -> Response {
-    let mut response = bare(StatusCode::RANGE_NOT_SATISFIABLE, Body::from("no such range is there\n"));
-    set(&mut response, CONTENT_RANGE, &format!("bytes */{size}"));
-    set(&mut response, CONTENT_TYPE, "text/plain; charset=utf-8");
-    response
+fn unsatisfiable(size: u64) -> Refusal {
+    Refusal { size: Some(size), ..Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, "no such range is there") }
 }
 
 fn content_range(range: &Range<u64>, size: u64) -> String {

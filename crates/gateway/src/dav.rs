@@ -74,11 +74,14 @@ pub fn destination(headers: &HeaderMap) -> Answer<(Vec<u8>, bool)> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let wanted = || Refusal::senseless("the header Destination says where to: a URL of this server");
     let uri: Uri = text("destination").and_then(|text| text.parse().ok()).ok_or_else(wanted)?;
+    let overwrite = match headers.get("overwrite").map(|said| said.as_bytes().trim_ascii()) {
+        None | Some(b"T" | b"t") => true,
+        Some(b"F" | b"f") => false,
+        // Who means to keep what is there must not lose it to a word that is not known.
+        Some(_) => return Err(Refusal::senseless("the header Overwrite is T or F")),
+    };
     // What it is called by others is known to a proxy alone: the host is not compared.
-    Ok((
-        names::path(uri.path())?,
-        text("overwrite").is_none_or(|said| !said.trim().eq_ignore_ascii_case("f")),
-    ))
+    Ok((names::path(uri.path())?, overwrite))
 }
 
 const MULTISTATUS: &str = "multistatus xmlns=\"DAV:\"";

@@ -25,6 +25,7 @@ mod credentials;
 // What is there, and how it is sent.
 mod body;
 mod tree;
+mod unread;
 
 mod content;
 mod pages;

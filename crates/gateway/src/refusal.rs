@@ -1,9 +1,10 @@
 //! What a request gets that is not done: a status, and one line that says why.
 
 use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_RANGE, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rustix::io::Errno;
 use tidegate_transfer::error::{Error, ErrorKind};
 
 use crate::xml::Xml;
@@ -17,6 +18,8 @@ pub struct Refusal {
     pub code: &'static str,
     /// One line.
     pub message: String,
+    /// How long the file is of which no such range is there.
+    pub size: Option<u64>,
 }
 
 /// A result that a client is told.
@@ -36,7 +39,7 @@ impl Refusal {
             status if status.is_client_error() => "InvalidRequest",
             _ => "InternalError",
         };
-        Self { status, code, message: message.into() }
+        Self { status, code, message: message.into(), size: None }
     }
 
     /// The same with another of S3's words.
@@ -58,14 +61,17 @@ impl Refusal {
             xml.element("Message", &self.message);
             xml.element("Resource", resource);
         });
-        answered(self.status, "application/xml", xml.finish())
+        answered((self.status, self.size), "application/xml", xml.finish())
     }
 }
 
-fn answered(status: StatusCode, kind: &'static str, text: String) -> Response {
+fn answered((status, size): (StatusCode, Option<u64>), kind: &'static str, text: String) -> Response {
     let mut response = (status, Body::from(text)).into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    if let Some(Ok(range)) = size.map(|size| format!("bytes */{size}").parse()) {
+        headers.insert(CONTENT_RANGE, range);
+    }
     if status == StatusCode::UNAUTHORIZED {
         // Browsers ask for a password, which is the token.
         let challenge = "Basic realm=\"tidegate: the password is a token\", charset=\"UTF-8\"";
@@ -79,12 +85,22 @@ fn answered(status: StatusCode, kind: &'static str, text: String) -> Response {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        answered(self.status, "text/plain; charset=utf-8", self.message + "\n")
+        answered((self.status, self.size), "text/plain; charset=utf-8", self.message + "\n")
     }
 }
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
+        match (error.kind, error.errno().map(Errno::from_raw_os_error)) {
+            (ErrorKind::Io, Some(Errno::NOTDIR)) => {
+                return Self::new(StatusCode::CONFLICT, "a file bears the name of a directory on the way");
+            }
+            (ErrorKind::Io, Some(Errno::NAMETOOLONG)) => {
+                return Self::senseless("the path is longer than a file may have it")
+                    .called("KeyTooLongError");
+            }
+            _ => {}
+        }
         let status = match error.kind {
             ErrorKind::Authentication => StatusCode::UNAUTHORIZED,
             ErrorKind::Denied | ErrorKind::UnsafeName => StatusCode::FORBIDDEN,

@@ -1,5 +1,6 @@
 //! What S3's clients ask: a bucket is a directory right beneath the root, a key a path beneath that.
 
+mod copying;
 mod list;
 mod removal;
 
@@ -31,9 +32,12 @@ const NAMESPACE: &str = "xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\"";
 /// Buckets that are listed.
 const MAX_BUCKETS: usize = 10_000;
 
-/// What a request that reads may ask for. Anything else is of something that is not kept here, and must not be answered as if
-/// it were of the object, or of the list.
-const PARAMETERS: [&str; 16] = [
+/// What a request may ask for that reads an object. Anything else is of something that is not kept here, and must not be
+/// answered as if it were of the object.
+const OF_OBJECTS: [&str; 3] = ["partNumber", "versionId", "x-id"];
+
+/// The same of lists and buckets.
+const OF_BUCKETS: [&str; 14] = [
     "continuation-token",
     "delimiter",
     "encoding-type",
@@ -42,11 +46,9 @@ const PARAMETERS: [&str; 16] = [
     "location",
     "marker",
     "max-keys",
-    "partNumber",
     "prefix",
     "start-after",
     "uploads",
-    "versionId",
     "versioning",
     "versions",
     "x-id",
@@ -74,8 +76,8 @@ pub fn answer(access: &Access, Asked { parts, path, query, share }: &Asked) -> A
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "S3 has no such request"));
     }
-    is_known(query, &PARAMETERS)?;
     let (bucket, key) = split(path);
+    is_known(query, if key.is_empty() { &OF_BUCKETS } else { &OF_OBJECTS })?;
     match (&parts.method, bucket, key) {
         (_, b"", _) => buckets(access, share),
         (method, bucket, b"") => {
@@ -86,7 +88,7 @@ pub fn answer(access: &Access, Asked { parts, path, query, share }: &Asked) -> A
             }
             of_bucket((access, share), bucket, (query, parts.uri.query().unwrap_or_default()), here)
         }
-        (method, _, key) => match tree::open(access, path)? {
+        (method, _, key) => match object(access, path)? {
             Found::File(_) if value(query, "partNumber").is_some_and(|part| part != "1") => {
                 let why = "an object is one part here, whatever it was put in";
                 Err(Refusal::new(StatusCode::RANGE_NOT_SATISFIABLE, why).called("InvalidPartNumber"))
@@ -107,6 +109,17 @@ pub fn answer(access: &Access, Asked { parts, path, query, share }: &Asked) -> A
     }
 }
 
+/// What is at the path of an object.
+fn object(access: &Access, path: &[u8]) -> Answer<Found> {
+    tree::open(access, path).or_else(|error| {
+        let refusal = Refusal::from(error);
+        if refusal.status == StatusCode::NOT_FOUND {
+            is_bucket(access, split(path).0)?;
+        }
+        Err(refusal)
+    })
+}
+
 /// The bucket and the key that a path means.
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().position(|&b| b == b'/') {
@@ -117,18 +130,21 @@ fn split(path: &[u8]) -> (&[u8], &[u8]) {
 
 /// Whether there is such a bucket, and something in it that the token opens.
 fn is_bucket(access: &Access, bucket: &[u8]) -> Answer<()> {
-    let none = || Refusal::new(StatusCode::NOT_FOUND, "there is no such bucket").called("NoSuchBucket");
     // Who may use a part of it may know that it is there.
     let opened = if split(access.path()).0 == bucket { access.path() } else { bucket };
     match tree::open(access, opened) {
         Ok(Found::Directory(_)) => Ok(()),
         Ok(Found::File(_)) if opened != bucket => Ok(()),
-        Ok(Found::File(_)) => Err(none()),
+        Ok(Found::File(_)) => Err(no_bucket()),
         Err(error) => {
             let refusal = Refusal::from(error);
-            Err(if refusal.status == StatusCode::NOT_FOUND { none() } else { refusal })
+            Err(if refusal.status == StatusCode::NOT_FOUND { no_bucket() } else { refusal })
         }
     }
+}
+
+fn no_bucket() -> Refusal {
+    Refusal::new(StatusCode::NOT_FOUND, "there is no such bucket").called("NoSuchBucket")
 }
 
 fn document(name: &str, inner: impl FnOnce(&mut Xml)) -> Response {

@@ -8,10 +8,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+    X_FRAME_OPTIONS,
 };
 use axum::http::request::Parts;
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, StatusCode, Version};
 use axum::response::{IntoResponse, Response};
 use tidegate_http::connections::Line;
 use tidegate_http::listener::{Listener, Peer, Renewal, TlsFiles, is_open, open_files};
@@ -32,6 +33,7 @@ use crate::put::put;
 use crate::receive::{Expected, document, nothing};
 use crate::refusal::Answer;
 use crate::served::{Asked, Served};
+use crate::unread::Unread;
 use crate::upload::Parents;
 use crate::{dav, names, s3};
 
@@ -143,6 +145,8 @@ async fn watch(served: &Arc<Served>) {
 
 async fn handle(State(served): State<Arc<Served>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    let (unread, body) = Unread::of(body, &parts.headers);
+    let keeps = parts.version <= Version::HTTP_11;
     let peer = parts.extensions.get::<Peer>().map(|peer| peer.0);
     let path = parts.uri.path().to_owned();
     // Not its query: a link's token stands there.
@@ -158,6 +162,9 @@ async fn handle(State(served): State<Arc<Served>>, request: Request) -> Response
     let peer = peer.map_or_else(|| "a client".to_owned(), |peer| peer.to_string());
     served.endpoint.count_http(response.status().as_u16());
     tracing::info!("{peer} ({who}): {said}: {}", response.status().as_u16());
+    if !unread.read().await && keeps {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     harden(&mut response);
     response
 }

@@ -83,6 +83,10 @@ pub fn read(parts: &Parts, query: &[(String, String)], now: SystemTime) -> Answe
     let [id, day, region, service, "aws4_request"] = credential.split('/').collect::<Vec<_>>()[..] else {
         return Err(malformed());
     };
+    if header.is_none() && value(query, "X-Amz-Algorithm") != Some(ALGORITHM) {
+        let why = format!("a URL is signed by {ALGORITHM}");
+        return Err(Refusal::senseless(why).called("AuthorizationQueryParametersError"));
+    }
     let time = match header {
         Some(_) => text(&parts.headers, "x-amz-date").map(str::to_owned),
         None => value(query, "X-Amz-Date").map(str::to_owned),
@@ -318,6 +322,130 @@ mod tests {
     fn checked(parts: &Parts, now: &str) -> Answer<Signed> {
         let query = query(parts.uri.query().unwrap_or_default());
         read(parts, &query, instant(now).expect("a time"))?.check(SECRET)
+    }
+
+    /// The signature that a request gets.
+    fn signature(parts: &Parts, signed: &str, payload: &str, (service, secret): (&str, &str)) -> String {
+        let time = text(&parts.headers, "x-amz-date").expect("said").to_owned();
+        let (day, region) = (time[..8].to_owned(), "us-east-1".to_owned());
+        let scope = Scope { time, day, region, service: service.to_owned() };
+        let canonical = canonical(parts, signed, payload).expect("readable");
+        let wanted = scope.to_sign(ALGORITHM, &hash(canonical.as_bytes()));
+        HEXLOWER.encode(&mac(&scope.key(secret), wanted.as_bytes()).finalize().into_bytes())
+    }
+
+    /// The cases of the test suite that AWS publishes for Signature Version 4, as far as S3 makes paths the same.
+    #[test]
+    fn requests_have_one_form_however_they_are_written() {
+        let unreserved = "-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+        let (path, query) = (format!("/{unreserved}"), format!("/?{unreserved}={unreserved}"));
+        let form = ("content-type", "application/x-www-form-urlencoded");
+        let no_more = &[][..];
+        for (request, headers, expected) in [
+            ("GET /", no_more, "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
+            ("POST /", no_more, "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
+            (
+                &format!("GET {path}"),
+                no_more,
+                "07ef7494c76fa4850883e2b006601f940f8a34d404d0cfa977f52a65bbf5f24f",
+            ),
+            (
+                &format!("GET {query}"),
+                no_more,
+                "9c3e54bfcdf0b19771a7f523ee5669cdf59bc7cc0884027167c21bb143a40197",
+            ),
+            ("GET /%e1%88%B4", no_more, "8318018e0b0f223aa2bbf98705b62bb787dc9c0e678f255a891fd03141be5d85"),
+            (
+                "GET /?%E1%88%b4=bar",
+                no_more,
+                "2cdec8eed098649ff3a119c94853b13c643bcf08f8b0a1d91e12c9027818dd04",
+            ),
+            (
+                "GET /?Param1=value1",
+                no_more,
+                "a67d582fa61cc504c4bae71f336f98b97f1ea3c7a6bfe1b6e45aec72011b9aeb",
+            ),
+            (
+                "GET /?Param2=value2&Param1=value1",
+                no_more,
+                "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500",
+            ),
+            (
+                "GET /?Param1=value2&&Param1=V%61lue1",
+                no_more,
+                "eedbc4e291e521cf13422ffca22be7d2eb8146eecf653089df300a15b2382bd1",
+            ),
+            (
+                "GET /?Param1=value2&Param1=value1",
+                no_more,
+                "5772eed61e12b33fae39ee5e7012498b51d56abc0abb7c60486157bd471c4694",
+            ),
+            (
+                "GET /",
+                &[("My-Header1", "value2"), ("My-Header1", "value2"), ("My-Header1", "value1")],
+                "c9d5ea9f3f72853aea855b47ea873832890dbdd183b4468f858259531a5138ea",
+            ),
+            (
+                "GET /",
+                &[("My-Header1", " value1"), ("My-Header2", " \"a   b   c\" ")],
+                "acc3ed3afb60bb290fc8d2dd0098b9911fcaa05412b367055dee359757a9c736",
+            ),
+            (
+                "POST /",
+                &[("My-Header1", "VALUE1")],
+                "cdbc9802e29d2942e5e10b5bccfdd67c5f22c7c4e8ae67b53629efa58b974b7d",
+            ),
+            ("POST /", &[form], "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a"),
+        ] {
+            let (method, target) = request.split_once(' ').expect("two");
+            let given =
+                [&[("host", "example.amazonaws.com"), ("x-amz-date", "20150830T123600Z")], headers].concat();
+            let parts = parts(method, target, &given);
+            let mut names: Vec<&str> = parts.headers.keys().map(HeaderName::as_str).collect();
+            names.sort_unstable();
+            let body = if headers == [form] { "Param1=value1" } else { "" };
+            let pair = ("service", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY");
+            let made = signature(&parts, &names.join(";"), &hash(body.as_bytes()), pair);
+            assert_eq!(made, expected, "{request} {headers:?}");
+        }
+    }
+
+    /// The examples in AWS' pages on signing by the `Authorization` header and in a URL, that are not asked for here.
+    #[test]
+    fn sub_resources_names_and_urls_are_signed_as_amazon_has_them() {
+        let (host, date) = (("host", "examplebucket.s3.amazonaws.com"), ("x-amz-date", "20130524T000000Z"));
+        let (empty, sum) = (hash(b""), hash(b"Welcome to Amazon S3."));
+        let lifecycle = parts("GET", "/?lifecycle", &[host, date, ("x-amz-content-sha256", &empty)]);
+        assert_eq!(
+            signature(&lifecycle, "host;x-amz-content-sha256;x-amz-date", &empty, ("s3", SECRET)),
+            "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543"
+        );
+        let more = [
+            ("date", "Fri, 24 May 2013 00:00:00 GMT"),
+            ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
+            ("x-amz-content-sha256", &sum),
+        ];
+        let put = parts("PUT", "/test$file.text", &[&[host, date], &more[..]].concat());
+        assert_eq!(
+            signature(
+                &put,
+                "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
+                &sum,
+                ("s3", SECRET)
+            ),
+            "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd"
+        );
+        let url = "/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256&X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request\
+                   &X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host\
+                   &X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
+        for (url, now, is_let_in) in [
+            (url.to_owned(), "20130524T120000Z", true),
+            (url.to_owned(), "20130525T000001Z", false),
+            (url.replace("HMAC-SHA256", "HMAC-SHA1"), "20130524T120000Z", false),
+            (url.replace("X-Amz-Algorithm=AWS4-HMAC-SHA256&", ""), "20130524T120000Z", false),
+        ] {
+            assert_eq!(checked(&parts("GET", &url, &[host]), now).is_ok(), is_let_in, "{url} {now}");
+        }
     }
 
     /// The examples in AWS' page on signing by the `Authorization` header.

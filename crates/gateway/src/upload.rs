@@ -47,6 +47,9 @@ pub struct Place {
 impl Place {
     /// Finds out where `path` is, if the token may write there.
     pub fn find(access: &Access, path: &[u8]) -> Result<Self> {
+        if path.ends_with(b"/") {
+            return Err(Error::new(ErrorKind::Changed, "the name of a file has no slash at its end"));
+        }
         let reached = access.reach(path, Right::Write)?;
         let rest = RelPath::new(reached.rest.clone())?;
         let (parent, name) = rest.split();

@@ -1,6 +1,7 @@
 //! Lists of objects: keys in the order of their bytes, a page at a time, from a tree of directories.
 
 use axum::body::Body;
+use axum::http::StatusCode;
 use data_encoding::BASE64URL_NOPAD;
 use tidegate_transfer::endpoint::access::{Access, url_path};
 use tidegate_transfer::path::{RelPath, inside};
@@ -45,7 +46,7 @@ impl ListQuery {
         let by_directory = match value(query, "delimiter") {
             None | Some("") => false,
             Some("/") => true,
-            Some(_) => return Err(Refusal::senseless("the delimiter is / or none").called("NotImplemented")),
+            Some(_) => return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "the delimiter is / or none")),
         };
         let most = match value(query, "max-keys") {
             None => MAX_KEYS,

@@ -3,30 +3,27 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use rustix::io::Errno;
 use tidegate_transfer::endpoint::access::{Access, Right};
 
+use super::copying::{SOURCE, copy, copy_part};
 use super::removal::{remove_all, removed};
-use super::{document as answered, is_known, split};
+use super::{document as answered, is_known, no_bucket, split};
 use crate::blocking::blocking;
-use crate::change::{Removed, make_directory, remove};
+use crate::change::{Removed, is_directory, make_directory, remove};
 use crate::conditions::{Conditions, Names};
 use crate::credentials::Asker;
 use crate::document::{self, malformed};
 use crate::multipart::{Completion, Receiving};
-use crate::names::{path as path_of, value};
+use crate::names::value;
 use crate::put::put;
 use crate::receive::{Expected, document, modified, nothing, receive};
 use crate::refusal::{Answer, Refusal};
 use crate::served::{Asked, Served};
-use crate::tree::{self, Found};
-use crate::upload::{Parents, Upload};
-use crate::validators::date_time;
+use crate::upload::Parents;
 use crate::xml::Xml;
-
-/// The header that says what is copied.
-const SOURCE: &str = "x-amz-copy-source";
 
 /// What a request may ask for besides: the name of the operation, which some clients add, and what S3 calls the version of what
 /// has none. Anything else is of something that is not kept here, and must neither write the object nor remove it.
@@ -43,10 +40,20 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
     let has = |name: &str| value(query, name).is_some();
     let unknown = || Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "S3 has no such request"));
     let copies = parts.headers.contains_key(SOURCE);
+    if !key.is_empty() || has("delete") {
+        let (access, bucket) = (asker.access.clone(), bucket.to_vec());
+        blocking(move || takes(&access, &bucket)).await?;
+    }
     match (&parts.method, value(query, "uploadId"), has("uploads"), has("delete")) {
         (&Method::PUT, None, false, false) if key.is_empty() => make_bucket(asked, asker, body).await,
-        (&Method::PUT, Some(_), false, false) if copies => {
-            Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "parts are put, and not copied"))
+        (&Method::PUT, Some(id), false, false) if copies => {
+            let upload = served.uploads.find(&asker.access, path, id)?;
+            let Asker { access, by } = asker;
+            nothing((&access, share), body, Expected::read(parts, by, true)?, StatusCode::BAD_REQUEST)
+                .await?;
+            let number = value(query, "partNumber").unwrap_or_default().to_owned();
+            let headers = parts.headers.clone();
+            blocking(move || copy_part(&access, upload, &number, &headers)).await
         }
         (&Method::PUT, Some(id), false, false) => put_part(served, &asked, asker, (id, body)).await,
         (&Method::PUT, None, ..) if has("partNumber") => unknown(),
@@ -114,6 +121,17 @@ pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body
     }
 }
 
+/// Refuses what is to be put into a bucket that is not there, or removed from it. Who may use only a part of a bucket has it
+/// made by what is put there.
+fn takes(access: &Access, bucket: &[u8]) -> Answer<()> {
+    let there = access.reach(bucket, Right::Write);
+    let is_there = there.map_or(Ok(()), |there| there.base.dir(&there.rest).map(drop));
+    match is_there {
+        Err(Errno::NOENT | Errno::NOTDIR) if access.path().is_empty() => Err(no_bucket()),
+        _ => Ok(()),
+    }
+}
+
 /// A bucket is a directory; where it is to lie does not matter here.
 async fn make_bucket(asked: Asked, asker: Asker, body: Body) -> Answer {
     let (Asked { parts, path, share, .. }, Asker { access, by }) = (asked, asker);
@@ -125,25 +143,34 @@ async fn make_bucket(asked: Asked, asker: Asker, body: Body) -> Answer {
             _ => Err(malformed()),
         })?;
     }
-    blocking(move || directory(&access, &path)).await
+    blocking(move || {
+        directory(&access, &path).map_err(|refusal| match refusal.status {
+            StatusCode::CONFLICT => refusal.called("BucketAlreadyExists"),
+            _ => refusal,
+        })
+    })
+    .await
 }
 
-/// Has a directory be at `path`: one that is there is as good as made.
+/// Has a directory be at `path`, and those that it lies in: one that is there is as good as made.
 fn directory(access: &Access, path: &[u8]) -> Answer {
     access.check(path, Right::Write)?;
-    match make_directory(access, path) {
-        Err(refusal) if refusal.status != StatusCode::METHOD_NOT_ALLOWED => Err(refusal),
-        Err(_)
-            if access.reach(path, Right::Write).is_ok_and(|there| there.base.dir(&there.rest).is_err()) =>
-        {
-            Err(Refusal::new(StatusCode::CONFLICT, "a file bears that name"))
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    let ends = path.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(at, _)| at);
+    for end in ends.chain([path.len()]).filter(|end| *end > access.path().len()) {
+        match make_directory(access, &path[..end]) {
+            Err(refusal) if refusal.status != StatusCode::METHOD_NOT_ALLOWED => return Err(refusal),
+            Err(_) if !is_directory(access, &path[..end], Right::Write) => {
+                return Err(Refusal::new(StatusCode::CONFLICT, "a file bears that name"));
+            }
+            _ => {}
         }
-        _ => Ok(StatusCode::OK.into_response()),
     }
+    Ok(StatusCode::OK.into_response())
 }
 
 fn remove_bucket(access: &Access, path: &[u8], when: (&Names, &Conditions)) -> Answer {
-    remove(access, path, Removed::Any, when).map_err(|refusal| match refusal.status {
+    remove(access, path, Removed::Directory, when).map_err(|refusal| match refusal.status {
         StatusCode::CONFLICT => refusal.called("BucketNotEmpty"),
         StatusCode::NOT_FOUND => refusal.called("NoSuchBucket"),
         _ => refusal,
@@ -186,37 +213,6 @@ async fn complete(served: &Arc<Served>, asked: &Asked, asker: Asker, (id, body):
     });
     let tag = version.await?.map_or_else(|| "\"\"".to_owned(), |version| version.tag);
     Ok(named("CompleteMultipartUploadResult", path, |xml| xml.element("ETag", &tag)))
-}
-
-/// Copies an object that is here to `to`.
-fn copy(access: &Access, names: &Names, to: &[u8], headers: &HeaderMap) -> Answer {
-    let conditions = Conditions::read(headers)?;
-    conditions.check(access, to)?;
-    if headers.keys().any(|name| name.as_str().starts_with("x-amz-copy-source-")) {
-        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "copies have no conditions here"));
-    }
-    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let from = text(SOURCE).unwrap_or_default();
-    if from.contains('?') {
-        return Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, "no versions are kept here"));
-    }
-    let Found::File(source) = tree::open(access, &path_of(from)?)? else {
-        return Err(Refusal::new(StatusCode::NOT_FOUND, "there is no such object"));
-    };
-    let replaces_metadata =
-        text("x-amz-metadata-directive").is_some_and(|how| how.eq_ignore_ascii_case("replace"));
-    let modified = if replaces_metadata { modified(headers, true) } else { source.version.modified };
-    let mut upload = Upload::begin(access, to, Some(source.size), Parents::Make)?;
-    for piece in source.pieces(0..source.size) {
-        let piece = piece.map_err(|error| Refusal::new(StatusCode::CONFLICT, error.to_string()))?;
-        access.check_valid()?;
-        upload.write(&piece)?;
-    }
-    let version = upload.finish(access, modified, (names, &conditions))?.unwrap_or(source.version);
-    Ok(answered("CopyObjectResult", |xml| {
-        xml.element("ETag", &version.tag);
-        xml.element("LastModified", &date_time(version.modified));
-    }))
 }
 
 /// A document that names the object at `path`.

@@ -95,6 +95,7 @@ pub fn remove_all(access: &Access, names: &Names, bucket: &[u8], document: &str)
 
 /// Removes an object. What is not there was removed, as S3 sees it, and so was the name of a directory that holds others.
 pub fn removed(access: &Access, path: &[u8], when: (&Names, &Conditions)) -> Answer {
+    when.1.check(access, path)?;
     match remove(access, path, Removed::AsNamed, when) {
         Err(refusal) if matches!(refusal.status, StatusCode::NOT_FOUND | StatusCode::CONFLICT) => {
             Ok(StatusCode::NO_CONTENT.into_response())

@@ -27,7 +27,7 @@ use crate::limit::Limits;
 use crate::multipart::Uploads;
 use crate::signature;
 
-/// An endpoint over an empty directory, and all that answers requests for it.
+/// An endpoint over a directory with an empty bucket in it, and all that answers requests for it.
 pub struct Site {
     _outer: tempfile::TempDir,
     pub root: PathBuf,
@@ -54,8 +54,8 @@ impl Site {
     pub fn new() -> Self {
         let outer = tempfile::tempdir().expect("a directory");
         let (root, state) = (outer.path().join("root"), outer.path().join("state"));
-        for directory in [&root, &state] {
-            std::fs::create_dir(directory).expect("made");
+        for directory in [&root.join("bucket"), &state] {
+            std::fs::create_dir_all(directory).expect("made");
         }
         let endpoint = Endpoint::bind(Config::local(&root, &state)).expect("bound");
         let token = all_of(&state);
