@@ -4,14 +4,13 @@ use crate::common;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::common::{Ran, Server, World, eventually, finish};
+use crate::common::{Server, World, eventually, finish};
 use rcgen::{CertificateParams, KeyPair};
 use rustix::process::Signal;
 use serde_json::Value;
-use testkit::skip;
 
 /// An endpoint that HTTP reaches, too.
 struct Site {
@@ -53,11 +52,8 @@ impl Site {
     /// A client of this host, which trusts the certificate.
     fn client(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
-        let cert = self.world.path("cert.pem");
         command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.env("HOME", self.world.path("home")).env("AWS_EC2_METADATA_DISABLED", "true");
-        command.env("AWS_CA_BUNDLE", &cert).env("RCLONE_CA_CERT", &cert).current_dir(self.world.path(""));
-        command.stdin(Stdio::null());
+        command.env("HOME", self.world.path("home")).current_dir(self.world.path("")).stdin(Stdio::null());
         command
     }
 
@@ -73,13 +69,6 @@ impl Site {
         let (body, status) = ran.out.rsplit_once('\n').unwrap_or_else(|| panic!("{ran:?}"));
         (status.parse().expect("a status"), body.to_owned())
     }
-}
-
-/// The Python that has boto3: that of the environment of test servers, of which moto is one.
-fn python_with_boto() -> Option<PathBuf> {
-    let python = fs::canonicalize(testkit::program("moto_server")?).ok()?.with_file_name("python");
-    let has = Command::new(&python).args(["-c", "import boto3"]).stderr(Stdio::null()).status();
-    has.is_ok_and(|status| status.success()).then_some(python)
 }
 
 fn tree(world: &World) {
@@ -405,191 +394,6 @@ fn the_endpoints_own_state_and_keys_are_not_there_by_any_request() {
     assert_eq!(site.world.read("root/home/hard"), secret.as_bytes());
     assert_eq!(site.world.read("root/home/key.pem"), site.world.read("key.pem"));
     assert_eq!(site.world.read("root/home/data"), b"data");
-}
-
-/// Runs a script of Python, which prints what it found.
-fn boto(site: &Site, python: &Path, token: &str, script: &str) -> Ran {
-    let (id, secret) = token.split_once('.').expect("a pair");
-    let head = "import boto3, sys\nfrom botocore.config import Config\nfrom botocore.exceptions import ClientError\n\
-        c = boto3.client('s3', endpoint_url=sys.argv[1], aws_access_key_id=sys.argv[2], aws_secret_access_key=sys.argv[3],\n\
-        \x20   region_name='anywhere', config=Config(s3={'addressing_style': 'path'}, retries={'max_attempts': 1}))\n\
-        def code(what, **how):\n\
-        \x20   try: getattr(c, what)(**how)\n\
-        \x20   except ClientError as error: return error.response['Error']['Code']\n";
-    let mut command = site.client(python);
-    finish(command.args(["-W", "ignore", "-c", &format!("{head}{script}"), &site.url, id, secret]))
-}
-
-#[test]
-fn boto3_lists_reads_and_puts() {
-    let Some(python) = python_with_boto() else {
-        return skip("boto3_lists_reads_and_puts", "boto3 is not installed");
-    };
-    let site = Site::new(&[], |world| {
-        tree(world);
-        fs::remove_file(world.path("root/runs/beside")).expect("removed");
-        world.fill("big", 12 << 20, 5);
-    });
-    let ran = boto(
-        &site,
-        &python,
-        &site.token(&["--delete"]),
-        r"
-import hashlib, urllib.request, ssl
-assert [b['Name'] for b in c.list_buckets()['Buckets']] == ['other', 'runs']
-c.head_bucket(Bucket='runs'); c.get_bucket_location(Bucket='runs')
-every = ['a b.txt', 'file', 'sub-x', 'sub/deep/x']
-for size in 1, 2, 3, 1000:
-    for paginator in 'list_objects_v2', 'list_objects':
-        pages = list(c.get_paginator(paginator).paginate(Bucket='runs', PaginationConfig={'PageSize': size}))
-        assert [o['Key'] for p in pages for o in p.get('Contents', [])] == every, (size, pages)
-        pages = list(c.get_paginator(paginator).paginate(Bucket='runs', Delimiter='/', PaginationConfig={'PageSize': size}))
-        keys = [o['Key'] for p in pages for o in p.get('Contents', [])]
-        assert keys == every[:3], (size, keys)
-        assert [o['Prefix'] for p in pages for o in p.get('CommonPrefixes', [])] == ['dir/', 'sub/'], (size, pages)
-keys = lambda **how: [o['Key'] for o in c.list_objects_v2(Bucket='runs', **how).get('Contents', [])]
-assert keys(Prefix='sub') == every[2:] and keys(Prefix='sub/') == every[3:] and keys(Prefix='sub/../') == []
-assert keys(StartAfter='sub-x') == every[3:] and keys(StartAfter='sub/deep/x') == [] and keys(Prefix='none/') == []
-got = c.get_object(Bucket='runs', Key='a b.txt', Range='bytes=2-4')
-assert got['Body'].read() == b'234' and got['ContentRange'] == 'bytes 2-4/10'
-assert c.head_object(Bucket='runs', Key='a b.txt')['ContentLength'] == 10
-url = c.generate_presigned_url('get_object', Params={'Bucket': 'runs', 'Key': 'a b.txt'}, ExpiresIn=60)
-trust = ssl.create_default_context(cafile='cert.pem')
-assert urllib.request.urlopen(url, context=trust).read() == b'0123456789'
-assert code('get_object', Bucket='runs', Key='none') == 'NoSuchKey' and code('list_objects_v2', Bucket='none') == 'NoSuchBucket'
-assert code('get_object', Bucket='runs', Key='sub') == 'NoSuchKey' and code('get_object_acl', Bucket='runs', Key='sub-x') == 'NotImplemented'
-for name in 'CRC32', 'SHA256', 'SHA1':
-    c.put_object(Bucket='runs', Key='made/' + name, Body=b'123456789', ChecksumAlgorithm=name)
-assert code('put_object', Bucket='runs', Key='bad', Body=b'1', ContentMD5='JfnnlDI7RTiF9RgfG2JNCw==') == 'BadDigest'
-assert code('put_object', Bucket='runs', Key='sub-x', Body=b'1', IfNoneMatch='*') == 'PreconditionFailed'
-from boto3.s3.transfer import TransferConfig
-c.upload_file('big', 'runs', 'made/big', Config=TransferConfig(multipart_threshold=5 << 20, multipart_chunksize=5 << 20))
-c.download_file('runs', 'made/big', 'back', Config=TransferConfig(multipart_threshold=5 << 20, multipart_chunksize=5 << 20))
-assert open('back', 'rb').read() == open('big', 'rb').read() == open('root/runs/made/big', 'rb').read()
-begun = dict(Bucket='runs', Key='half', UploadId=c.create_multipart_upload(Bucket='runs', Key='half')['UploadId'])
-tag = c.upload_part(PartNumber=1, Body=b'x', **begun)['ETag']
-assert tag.strip('\042') == hashlib.md5(b'x').hexdigest()
-wrong = {'Parts': [{'PartNumber': 1, 'ETag': 'wrong'}]}
-assert code('complete_multipart_upload', MultipartUpload=wrong, **begun) == 'InvalidPart'
-c.abort_multipart_upload(**begun)
-assert code('upload_part', PartNumber=1, Body=b'x', **begun) == 'NoSuchUpload'
-removed = c.delete_objects(Bucket='runs', Delete={'Objects': [{'Key': 'made/SHA1'}, {'Key': 'none'}]})
-assert len(removed['Deleted']) == 2 and keys(Prefix='made/') == ['made/CRC32', 'made/SHA256', 'made/big']
-",
-    );
-    assert_eq!((ran.code, &ran.err[..]), (0, ""), "{ran:?}");
-    assert!(!site.world.path("root/runs/half").exists() && !site.world.path("root/runs/.tidegate").exists());
-    let narrow = site.token(&["--path", "runs", "--read-only"]);
-    let ran = boto(
-        &site,
-        &python,
-        &narrow,
-        r"
-assert [b['Name'] for b in c.list_buckets()['Buckets']] == ['runs']
-assert code('list_objects_v2', Bucket='other') == 'AccessDenied' and code('put_object', Bucket='runs', Key='x', Body=b'') == 'AccessDenied'
-",
-    );
-    assert_eq!((ran.code, &ran.err[..]), (0, ""), "{ran:?}");
-    let ran =
-        boto(&site, &python, &format!("{narrow}x"), "assert code('list_buckets') == 'SignatureDoesNotMatch'");
-    assert_eq!((ran.code, &ran.err[..]), (0, ""), "{ran:?}");
-}
-
-#[test]
-fn rclone_and_aria2_read_and_rclone_writes() {
-    let test = "rclone_and_aria2_read_and_rclone_writes";
-    if !testkit::has(test, &["rclone"]) || !testkit::has(test, &["aria2c"]) {
-        return;
-    }
-    let site = Site::new(&["--allow-unverified-put"], |world| {
-        tree(world);
-        fs::remove_file(world.path("root/runs/beside")).expect("removed");
-        world.fill("root/runs/big", 3 << 20, 7);
-        world.write("root/in/old", "old");
-    });
-    let (token, world) = (site.token(&["--delete"]), &site.world);
-    let (id, secret) = token.split_once('.').expect("a pair");
-    let url = &site.url;
-    let obscured = finish(site.client("rclone").args(["obscure", &token])).out;
-    let s3 = format!(":s3,provider=Other,access_key_id={id},secret_access_key={secret},endpoint='{url}':");
-    let dav = format!(":webdav,vendor=other,url='{url}',user=x,pass={}:", obscured.trim());
-    for (kind, remote) in [("s3", s3), ("dav", dav)] {
-        let rclone = |words: &[&str]| {
-            let mut command = site.client("rclone");
-            // It makes a transport of its own where this is set.
-            command.env_remove("AWS_CA_BUNDLE").args(["--config", "", "--retries", "1"]).args(words);
-            let ran = finish(&mut command);
-            assert_eq!(ran.code, 0, "{kind} {words:?}: {ran:?}");
-        };
-        let (from, back) = (format!("{remote}runs"), format!("{remote}in/{kind}"));
-        rclone(&["copy", &from, kind]);
-        assert_eq!(
-            world.tree(kind),
-            [
-                "a b.txt",
-                "big",
-                "dir/",
-                "dir/deep/",
-                "dir/deep/x",
-                "file",
-                "sub-x",
-                "sub/",
-                "sub/deep/",
-                "sub/deep/x"
-            ]
-        );
-        assert_eq!(world.read(format!("{kind}/big")), world.read("root/runs/big"));
-        rclone(&["copy", kind, &back]);
-        rclone(&["check", "--download", kind, &back]);
-        rclone(&["moveto", &format!("{back}/sub-x"), &format!("{back}/moved")]);
-        rclone(&["delete", &format!("{back}/sub")]);
-        assert_eq!(world.read(format!("root/in/{kind}/moved")), b"sub");
-        assert!(!world.path(format!("root/in/{kind}/sub/deep/x")).exists());
-    }
-    let mut aria2 = site.client("aria2c");
-    aria2.args(["-q", "--ca-certificate=cert.pem", "-x4", "-s4", "-k1M", "-d", "aria", "--http-user=x"]);
-    let ran = finish(aria2.arg(format!("--http-passwd={token}")).arg(format!("{url}/runs/big")));
-    assert_eq!(ran.code, 0, "{ran:?}");
-    assert_eq!(world.read("aria/big"), world.read("root/runs/big"));
-}
-
-/// What litmus asks of WebDAV servers and an endpoint does not do: copies and properties of others, removal of whole trees
-/// by one request, and to find fault with how XML uses namespaces.
-const NOT_DONE: [(&str, &[&str]); 5] = [
-    ("basic", &[]),
-    ("http", &[]),
-    ("locks", &[]),
-    ("copymove", &["copy_simple", "copy_overwrite", "copy_coll", "copy_shallow", "move", "move_coll"]),
-    ("props", &["propfind_invalid2", "propset", "propmanyns", "propget"]),
-];
-
-#[test]
-fn litmus_finds_no_fault_but_what_is_not_done() {
-    if !testkit::has("litmus_finds_no_fault_but_what_is_not_done", &["litmus"]) {
-        return;
-    }
-    let world = World::new();
-    let options = ["--http", "127.0.0.1:0", "--allow-unverified-put"];
-    let server = world.endpoint_by(world.command(), "root", "127.0.0.1:0", &options);
-    let said = "advertised as http://";
-    eventually(|| server.log().contains(said));
-    let log = server.log();
-    let url = log.split_once(said).and_then(|(_, rest)| rest.lines().next()).expect("said");
-    let state = world.state_of("root");
-    let token = world.ok(&["ticket", "--http", "--delete", "--state", state.to_str().expect("text")]);
-    for (suite, not_done) in NOT_DONE {
-        let _ = fs::remove_dir_all(server.root.join("litmus"));
-        let mut litmus = Command::new("litmus");
-        litmus.args(["-k", &format!("http://{url}"), "user", token.trim_end()]);
-        let ran = finish(litmus.env("TESTS", suite).current_dir(world.path("")));
-        let name = |line: &str| {
-            let (_, rest) = line.split_once("FAIL (")?.0.split_once(". ")?;
-            Some(rest.split('.').next()?.to_owned())
-        };
-        let failed: Vec<String> = ran.out.split(['\r', '\n']).filter_map(name).collect();
-        assert!(ran.out.contains(&format!("summary for `{suite}'")), "{ran:?}");
-        assert_eq!(failed, not_done, "{suite}: {}", ran.out);
-    }
 }
 
 /// An endpoint that HTTP reaches without TLS, in a process that may have so many files open; and where.
