@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::body::Body;
-use axum::http::{HeaderValue, Method, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
 use rustix::io::Errno;
 use tidegate_transfer::endpoint::access::{Access, Right};
@@ -29,10 +29,32 @@ use crate::xml::Xml;
 /// has none. Anything else is of something that is not kept here, and must neither write the object nor remove it.
 const PARAMETERS: [&str; 6] = ["uploadId", "partNumber", "uploads", "delete", "x-id", "versionId"];
 
+/// What the headers begin with that ask for what is not done here: to encrypt, to keep from removal, to write behind what is there,
+/// and conditions of other kinds. Whoever asks for that must not be told that it was done.
+const NOT_DONE: [&str; 5] = [
+    "x-amz-copy-source-server-side-",
+    "x-amz-if-match-",
+    "x-amz-object-lock-",
+    "x-amz-server-side-encryption",
+    "x-amz-write-offset-bytes",
+];
+
+/// Refuses a request with such a header.
+fn is_done(headers: &HeaderMap) -> Answer<()> {
+    let is_not = |name: &&str| NOT_DONE.iter().any(|begin| name.starts_with(begin));
+    match headers.keys().map(HeaderName::as_str).find(is_not) {
+        None => Ok(()),
+        Some(name) => {
+            Err(Refusal::new(StatusCode::NOT_IMPLEMENTED, format!("what {name} asks for is not done here")))
+        }
+    }
+}
+
 /// Does what `asked` wants, who is known to be `asker`.
 pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
     let Asked { parts, path, query, share } = &asked;
     is_known(query, &PARAMETERS)?;
+    is_done(&parts.headers)?;
     let (bucket, key) = split(path);
     if bucket.is_empty() {
         return Err(Refusal::new(StatusCode::METHOD_NOT_ALLOWED, "buckets are listed, and no more"));

@@ -54,6 +54,25 @@ class Putting(Objects):
         got = self.get("typed", ResponseContentType="text/html")
         self.assertEqual(got["ContentType"], "application/octet-stream")
 
+    def test_what_is_not_done_is_not_said_to_be(self):
+        self.put("kept")
+        for how in [
+            {"ServerSideEncryption": "AES256"},
+            {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": "0" * 32},
+            {"ObjectLockLegalHoldStatus": "ON"},
+            {"WriteOffsetBytes": 10},
+        ]:
+            self.refused("NotImplemented", self.put, key="kept", body=b"new", **how)
+        target, copied = f"/{self.bucket}/kept", {"x-amz-copy-source": f"/{self.bucket}/kept"}
+        for method, headers in [
+            ("DELETE", {"x-amz-if-match-size": "3"}),
+            ("PUT", copied | {"x-amz-copy-source-server-side-encryption-customer-algorithm": "AES256"}),
+            ("PUT", copied | {"x-amz-object-lock-mode": "COMPLIANCE"}),
+        ]:
+            answer = self.site.ask_s3(method, target, headers)
+            self.assertEqual((answer.status, answer.code), (501, "NotImplemented"), headers)
+        self.assertEqual(self.content(self.bucket, "kept"), b"0123456789")
+
     def test_an_encoding_that_would_be_forgotten_is_refused(self):
         answer = self.site.ask_s3("PUT", f"/{self.bucket}/packed", {"Content-Encoding": "gzip"}, b"x")
         self.assertStatus(415, answer)
