@@ -30,7 +30,7 @@ pub struct TicketArgs {
     http: bool,
     /// Revoke a token for HTTP, or a shared link, given as it is or by the name that the endpoint's log has
     #[arg(
-        long, value_name = "TOKEN",
+        long, value_name = "TOKEN", allow_hyphen_values = true,
         conflicts_with_all = ["place", "http", "path", "read_only", "write_only", "delete", "expires"]
     )]
     revoke: Option<String>,

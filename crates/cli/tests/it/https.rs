@@ -246,6 +246,7 @@ fn a_shared_link_reads_until_it_is_revoked_and_is_in_no_log() {
     bad(&["share", "here"], "needs an endpoint");
     bad(&["share", &site.server.at("a/../b")], "refused the name");
     bad(&["ticket", "--state", state, "--revoke", "x"], "no token");
+    bad(&["ticket", "--state", state, "--revoke", "-x.y"], "the token is not valid here");
     let plain = world.endpoint("plain", &[]);
     bad(&["share", &plain.at("x")], "--https");
     bad(&["endpoint", "--root", ".", "--http", "0.0.0.0:0", "--listen", "127.0.0.1:0"], "loopback");

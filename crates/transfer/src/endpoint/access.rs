@@ -50,9 +50,15 @@ tidegate_contract::opaque!(AccessToken);
 impl AccessToken {
     /// A new token for `claims`, under the endpoint's `secret`.
     fn issue(secret: &Digest, claims: &Claims) -> Self {
-        let name = &random::bytes()[..NAME_BYTES];
-        let id = BASE64URL_NOPAD.encode(&[name, &claims.encode()].concat());
-        Self { secret: secret_of(secret, &id), id }
+        loop {
+            let name = &random::bytes()[..NAME_BYTES];
+            let id = BASE64URL_NOPAD.encode(&[name, &claims.encode()].concat());
+            let token = Self { secret: secret_of(secret, &id), id };
+            // Programs that are given it as a word would take it for an option: one of 32 is drawn anew.
+            if !token.id.starts_with('-') && !token.secret.starts_with('-') {
+                return token;
+            }
+        }
     }
 
     /// As one word.
@@ -327,6 +333,11 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Denied, "{error}");
         }
         assert!(access.check(b"data/../x", Right::Read).is_err(), "it leads out");
+        // No option of any program begins as it does.
+        for _ in 0..500 {
+            let token = token_from_state(&state, &claims).expect("issued");
+            assert!(!token.id.starts_with('-') && !token.secret.starts_with('-'), "{token:?}");
+        }
         // Another one with the same claims stays.
         let other = token_from_state(&state, &claims).expect("issued");
         assert_eq!(revoke(&state, &token.to_word()).expect("revoked"), access.name());
