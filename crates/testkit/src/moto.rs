@@ -3,9 +3,11 @@
 use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
+use std::path::Path;
 use std::process::Command;
 
-use super::{Running, free_port, program};
+use super::server::Program;
+use super::{Server, program};
 
 /// Why a test that needs it cannot run.
 pub const NO_MOTO: &str = "moto_server is not installed (PyPI: moto[server])";
@@ -14,12 +16,20 @@ pub const NO_MOTO: &str = "moto_server is not installed (PyPI: moto[server])";
 const SIGNATURE: &str = "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20260101/us-east-1/s3/aws4_request, \
                          SignedHeaders=host, Signature=0";
 
-/// A moto with one bucket, `bucket`.
-pub struct Moto {
-    _running: Running,
-    _dir: tempfile::TempDir,
-    port: u16,
+struct InMemory;
+
+impl Program for InMemory {
+    fn command(&self, dir: &Path, ports: &[u16]) -> Command {
+        let mut command = Command::new(program("moto_server").expect("it was there a moment ago"));
+        command.args(["-H", "127.0.0.1", "-p", &ports[0].to_string()]);
+        // A server that is killed leaves nothing behind.
+        command.env("TMPDIR", dir).env("MOTO_S3_DEFAULT_MAX_KEYS", "1000");
+        command
+    }
 }
+
+/// A moto with one bucket, `bucket`.
+pub struct Moto(Server<InMemory>);
 
 /// An answer, read to its end.
 pub struct Reply {
@@ -31,38 +41,23 @@ pub struct Reply {
 impl Moto {
     /// Starts it; `None` if it is not installed.
     pub fn start() -> Option<Self> {
-        let server = program("moto_server")?;
-        let dir = tempfile::tempdir().expect("a directory");
-        for attempt in 0.. {
-            let port = free_port();
-            let mut command = Command::new(&server);
-            command.args(["-H", "127.0.0.1", "-p", &port.to_string()]);
-            // A server that is killed leaves nothing behind.
-            command.env("TMPDIR", dir.path()).env("MOTO_S3_DEFAULT_MAX_KEYS", "1000");
-            match Running::start(&mut command, port, &dir.path().join("log")) {
-                Ok(running) => {
-                    let moto = Self { _running: running, _dir: dir, port };
-                    assert!(moto.ask("PUT", "bucket", b"").is_ok());
-                    return Some(moto);
-                }
-                Err(error) if attempt < 5 && error.contains("in use") => {}
-                Err(error) => panic!("{error}"),
-            }
-        }
-        None
+        program("moto_server")?;
+        let moto = Self(Server::start(InMemory));
+        assert!(moto.ask("PUT", "bucket", b"").is_ok());
+        Some(moto)
     }
 
     /// Its endpoint.
     pub fn endpoint(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port)
+        format!("http://127.0.0.1:{}", self.0.port())
     }
 
     /// A request; `path` as it is sent.
     pub fn ask(&self, method: &str, path: &str, body: &[u8]) -> Reply {
-        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).expect("it listens");
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.0.port())).expect("it listens");
         let head = format!(
             "{method} /{path} HTTP/1.0\r\nHost: 127.0.0.1:{}\r\nAuthorization: {SIGNATURE}\r\nContent-Length: {}\r\n\r\n",
-            self.port,
+            self.0.port(),
             body.len()
         );
         stream.write_all(&[head.as_bytes(), body].concat()).expect("it hears");

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use url::Url;
 
-use super::{Certificates, Running, free_port, program};
+use super::server::Program;
+use super::{Certificates, Server, program};
 
 /// Places besides `/`, which are the same files under another rule. `/redirect/x` leads to `/x`, and
 /// `/hops/aaa` takes three redirects to `/whole`.
@@ -39,15 +40,56 @@ const PLACES: &str = r#"
         location /echo { add_header X-Seen "$http_authorization|$http_x_api_key" always; return 200 "$http_authorization|$http_x_api_key"; }
 "#;
 
-/// An nginx that serves a directory.
-pub struct Nginx {
-    running: Option<Running>,
-    dir: tempfile::TempDir,
+/// What it serves, in clear and with TLS.
+struct Site {
     root: PathBuf,
-    port: u16,
-    tls_port: u16,
-    pub certificates: Certificates,
+    certificates: Certificates,
+    http: String,
+    server: String,
 }
+
+impl Program for Site {
+    const PORTS: usize = 2;
+
+    fn command(&self, dir: &Path, ports: &[u16]) -> Command {
+        fs::write(dir.join("conf"), self.configuration(&dir.display().to_string(), ports)).expect("written");
+        let mut command = Command::new(program("nginx").expect("it was there a moment ago"));
+        command.arg("-c").arg(dir.join("conf")).arg("-p").arg(dir);
+        command
+    }
+}
+
+impl Site {
+    fn configuration(&self, dir: &str, ports: &[u16]) -> String {
+        let places = PLACES
+            .replace("ROOT", &self.root.display().to_string())
+            .replace("USERS", &format!("{dir}/users"))
+            .replace("CLEAR", &ports[0].to_string());
+        let (root, http, server) = (self.root.display(), &self.http, &self.server);
+        let one = |listen: String, more: &str| {
+            format!(
+                "    server {{\n        {listen}\n        root {root};\n{more}\n{server}\n{places}    }}\n"
+            )
+        };
+        let clear = one(format!("listen 127.0.0.1:{};", ports[0]), "");
+        let (chain, key) = (self.certificates.chain.display(), self.certificates.key.display());
+        let certificate = format!("        ssl_certificate {chain};\n        ssl_certificate_key {key};");
+        let tls = one(format!("listen 127.0.0.1:{} ssl;", ports[1]), &certificate);
+        // Run by root, a worker would be another user, who may not look into a temporary directory.
+        format!(
+            "user root;\npid {dir}/pid;\nerror_log stderr;\ndaemon off;\nmaster_process off;\n\
+             events {{ worker_connections 1024; }}\n\
+             http {{\n    log_format one '$connection $request_method $uri $status $http_range';\n\
+             access_log {dir}/access one;\n    client_body_temp_path {dir}/body;\n    proxy_temp_path {dir}/proxy;\n    \
+             fastcgi_temp_path {dir}/fastcgi;\n    uwsgi_temp_path {dir}/uwsgi;\n    scgi_temp_path {dir}/scgi;\n    \
+             default_type application/octet-stream;\n    sendfile on;\n    tcp_nodelay on;\n    \
+             keepalive_requests 100000;\n{http}\n{clear}{tls}}}\n"
+        )
+    }
+}
+
+/// An nginx that serves a directory.
+pub struct Nginx(Server<Site>);
 
 impl Nginx {
     /// Serves `root`; `None` if there is no nginx here.
@@ -62,82 +104,33 @@ impl Nginx {
         let certificates = Certificates::make(dir.path());
         // The password is "open sesame".
         fs::write(dir.path().join("users"), "Aladdin:{PLAIN}open sesame\n").expect("written");
-        let (port, tls_port) = (free_port(), free_port());
-        let mut nginx = Self { running: None, dir, root: root.to_owned(), port, tls_port, certificates };
-        for attempt in 0.. {
-            nginx.configure(http, server);
-            match nginx.run() {
-                Ok(()) => break,
-                // Somebody else took a port in the meantime, most likely.
-                Err(error) if attempt < 3 => {
-                    eprintln!("once more: {error}");
-                    (nginx.port, nginx.tls_port) = (free_port(), free_port());
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
-        Some(nginx)
-    }
-
-    fn configure(&self, http: &str, server: &str) {
-        let dir = self.dir.path().display();
-        let places = PLACES
-            .replace("ROOT", &self.root.display().to_string())
-            .replace("USERS", &format!("{dir}/users"))
-            .replace("CLEAR", &self.port.to_string());
-        let (root, port, tls_port) = (self.root.display(), self.port, self.tls_port);
-        let one = |listen: String, more: &str| {
-            format!(
-                "    server {{\n        {listen}\n        root {root};\n{more}\n{server}\n{places}    }}\n"
-            )
-        };
-        let clear = one(format!("listen 127.0.0.1:{port};"), "");
-        let (chain, key) = (self.certificates.chain.display(), self.certificates.key.display());
-        let certificate = format!("        ssl_certificate {chain};\n        ssl_certificate_key {key};");
-        let tls = one(format!("listen 127.0.0.1:{tls_port} ssl;"), &certificate);
-        // Run by root, a worker would be another user, who may not look into a temporary directory.
-        let text = format!(
-            "user root;\npid {dir}/pid;\nerror_log stderr;\ndaemon off;\nmaster_process off;\n\
-             events {{ worker_connections 1024; }}\n\
-             http {{\n    log_format one '$connection $request_method $uri $status $http_range';\n\
-             access_log {dir}/access one;\n    client_body_temp_path {dir}/body;\n    proxy_temp_path {dir}/proxy;\n    \
-             fastcgi_temp_path {dir}/fastcgi;\n    uwsgi_temp_path {dir}/uwsgi;\n    scgi_temp_path {dir}/scgi;\n    \
-             default_type application/octet-stream;\n    sendfile on;\n    tcp_nodelay on;\n    \
-             keepalive_requests 100000;\n{http}\n{clear}{tls}}}\n"
-        );
-        fs::write(self.dir.path().join("conf"), text).expect("written");
-    }
-
-    fn run(&mut self) -> Result<(), String> {
-        let nginx = program("nginx").expect("it was there a moment ago");
-        let mut command = Command::new(nginx);
-        command.arg("-c").arg(self.dir.path().join("conf")).arg("-p").arg(self.dir.path());
-        let log = self.dir.path().join("log");
-        let mut running = Running::start(&mut command, self.port, &log)?;
-        running.wait_for(self.tls_port, &log)?;
-        self.running = Some(running);
-        Ok(())
+        let (http, server) = (http.to_owned(), server.to_owned());
+        Some(Self(Server::start_in(dir, Site { root: root.to_owned(), certificates, http, server })))
     }
 
     /// Ends it and starts it again on the same ports: every connection is gone.
     pub fn restart(&mut self) {
-        self.running = None;
-        self.run().expect("started again");
+        self.0.restart();
+    }
+
+    /// Its certificates.
+    pub fn certificates(&self) -> &Certificates {
+        &self.0.program.certificates
     }
 
     /// A file in clear.
     pub fn url(&self, path: &str) -> Url {
-        Url::parse(&format!("http://127.0.0.1:{}/{path}", self.port)).expect("a URL")
+        Url::parse(&format!("http://127.0.0.1:{}/{path}", self.0.port())).expect("a URL")
     }
 
     /// The same file with TLS.
     pub fn secure_url(&self, path: &str) -> Url {
-        Url::parse(&format!("https://localhost:{}/{path}", self.tls_port)).expect("a URL")
+        Url::parse(&format!("https://localhost:{}/{path}", self.0.ports()[1])).expect("a URL")
     }
 
     /// What it has been asked: connection, method, path, status, range. It writes a line after each answer.
     pub fn requests(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.dir.path().join("access")).unwrap_or_default();
+        let text = fs::read_to_string(self.0.dir().join("access")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 

@@ -1,29 +1,64 @@
 //! A PostgreSQL server on loopback, in a directory of its own, gone at the end.
 
 use std::fs;
-use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
 
-use super::free_port;
+use rustix::process::Signal;
 
-/// Longest wait for the server to take connections.
-const START: Duration = Duration::from_secs(30);
+use super::Server;
+use super::server::Program;
 
 pub const USER: &str = "tester";
 pub const PASSWORD: &str = "open sesame";
 
-/// A running server.
-pub struct Postgres {
-    child: Option<Child>,
+/// Where the server's programs and data are, and who runs them.
+struct Cluster {
     programs: PathBuf,
-    dir: tempfile::TempDir,
-    port: u16,
     user: Option<(u32, u32)>,
     settings: Vec<String>,
+}
+
+impl Cluster {
+    /// A program of it that runs in `dir`.
+    fn tool(&self, name: &str, dir: &Path) -> Command {
+        let mut command = Command::new(self.programs.join(name));
+        command.env_clear().current_dir(dir).stdin(Stdio::null());
+        if let Some((uid, gid)) = self.user {
+            command.uid(uid).gid(gid);
+        }
+        command
+    }
+}
+
+impl Program for Cluster {
+    /// It does not wait for its clients; what was committed is on the disk.
+    const END: Signal = Signal::INT;
+
+    fn command(&self, dir: &Path, ports: &[u16]) -> Command {
+        let mut command = self.tool("postgres", dir);
+        command.arg("-D").arg(dir.join("data"));
+        let place = [
+            "listen_addresses=127.0.0.1".to_owned(),
+            format!("port={}", ports[0]),
+            format!("unix_socket_directories={}", dir.display()),
+        ];
+        for setting in place.iter().chain(&self.settings) {
+            command.arg("-c").arg(setting);
+        }
+        command
+    }
+
+    fn is_ready(&self, printed: &str) -> bool {
+        printed.contains("ready to accept connections")
+    }
+}
+
+/// A running server.
+pub struct Postgres {
+    server: Server<Cluster>,
     databases: AtomicU32,
 }
 
@@ -51,94 +86,32 @@ impl Postgres {
             }
         }
         let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
-        let databases = AtomicU32::new(0);
-        let mut postgres = Self { child: None, programs, dir, port: 0, user, settings, databases };
-        let made = postgres
-            .program("initdb")
+        let cluster = Cluster { programs, user, settings };
+        let made = cluster
+            .tool("initdb", dir.path())
             .arg("-D")
-            .arg(postgres.data())
+            .arg(dir.path().join("data"))
             .args(["-U", USER, "-A", "scram-sha-256", "-E", "UTF8", "--locale=C", "--no-sync", "--pwfile"])
             .arg(&password)
             .output()
             .expect("initdb runs");
         assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        for attempt in 0.. {
-            postgres.port = free_port();
-            match postgres.run() {
-                Ok(()) => break,
-                // Somebody else took the port in the meantime, most likely.
-                Err(error) if attempt < 3 => eprintln!("once more: {error}"),
-                Err(error) => panic!("{error}"),
-            }
-        }
-        Ok(postgres)
-    }
-
-    fn data(&self) -> PathBuf {
-        self.dir.path().join("data")
-    }
-
-    fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.programs.join(name));
-        command.env_clear().current_dir(self.dir.path()).stdin(Stdio::null());
-        if let Some((uid, gid)) = self.user {
-            command.uid(uid).gid(gid);
-        }
-        command
-    }
-
-    /// Starts the server program on its port.
-    pub fn run(&mut self) -> Result<(), String> {
-        let log = self.dir.path().join("log");
-        let output = fs::File::create(&log).expect("a log");
-        let mut command = self.program("postgres");
-        command.arg("-D").arg(self.data());
-        let place = [
-            "listen_addresses=127.0.0.1".to_owned(),
-            format!("port={}", self.port),
-            format!("unix_socket_directories={}", self.dir.path().display()),
-        ];
-        for setting in place.iter().chain(&self.settings) {
-            command.arg("-c").arg(setting);
-        }
-        let copy = output.try_clone().expect("the log again");
-        let child = command.stdout(copy).stderr(output).spawn().map_err(|error| error.to_string())?;
-        self.child = Some(child);
-        let since = Instant::now();
-        loop {
-            let said = fs::read_to_string(&log).unwrap_or_default();
-            let taking = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).is_ok();
-            if taking && said.contains("ready to accept connections") {
-                return Ok(());
-            }
-            let ended = self.child.as_mut().and_then(|child| child.try_wait().expect("waited for"));
-            if ended.is_some() || since.elapsed() > START {
-                return Err(format!("postgres on {} ({ended:?}): {said}", self.port));
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
+        Ok(Self { server: Server::start_in(dir, cluster), databases: AtomicU32::new(0) })
     }
 
     /// The process that the others of it are children of; 0 while it does not run.
     pub fn id(&self) -> u32 {
-        self.child.as_ref().map_or(0, Child::id)
+        self.server.id()
     }
 
-    /// Ends the server without waiting for its clients; what was committed is on the disk.
-    pub fn kill(&mut self) {
-        let Some(mut child) = self.child.take() else { return };
-        if let Some(id) = rustix::process::Pid::from_raw(child.id().cast_signed()) {
-            let _ = rustix::process::kill_process(id, rustix::process::Signal::INT);
-        }
-        let since = Instant::now();
-        while since.elapsed() < Duration::from_secs(10) {
-            if child.try_wait().expect("waited for").is_some() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        let _ = child.kill();
-        let _ = child.wait();
+    /// Ends the server without waiting for its clients.
+    pub fn stop(&mut self) {
+        self.server.stop();
+    }
+
+    /// Starts it again.
+    pub fn restart(&mut self) {
+        self.server.restart();
     }
 
     /// The address of a database of its own, which this makes.
@@ -150,9 +123,12 @@ impl Postgres {
 
     /// What the database `name` answers to a statement: a line for each row, `|` between columns.
     pub fn ask(&self, name: &str, statement: &str) -> String {
+        let port = self.server.port().to_string();
         let asked = self
-            .program("psql")
-            .args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", USER, "-d", name, "-qAt"])
+            .server
+            .program
+            .tool("psql", self.server.dir())
+            .args(["-h", "127.0.0.1", "-p", &port, "-U", USER, "-d", name, "-qAt"])
             .args(["-c", statement])
             .env("PGPASSWORD", PASSWORD)
             .output()
@@ -163,13 +139,7 @@ impl Postgres {
 
     /// The address of the database of that name.
     pub fn address(&self, name: &str) -> String {
-        format!("postgres://{USER}:open%20sesame@127.0.0.1:{}/{name}", self.port)
-    }
-}
-
-impl Drop for Postgres {
-    fn drop(&mut self) {
-        self.kill();
+        format!("postgres://{USER}:open%20sesame@127.0.0.1:{}/{name}", self.server.port())
     }
 }
 

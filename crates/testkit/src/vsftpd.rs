@@ -6,7 +6,8 @@ use std::process::Command;
 
 use url::Url;
 
-use super::{Certificates, Running, free_port, program};
+use super::server::Program;
+use super::{Certificates, Server, program};
 
 /// How an FTP server is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,57 +17,36 @@ pub enum Security {
     Implicit,
 }
 
-/// A vsftpd that serves a directory to anybody. Files named `*.denied` are not given out.
-pub struct Vsftpd {
-    running: Option<Running>,
-    dir: tempfile::TempDir,
-    pub root: PathBuf,
-    pub port: u16,
+/// What it serves, and how.
+struct Site {
+    root: PathBuf,
     security: Security,
-    pub certificates: Certificates,
+    certificates: Certificates,
+    more: String,
 }
 
-impl Vsftpd {
-    /// Serves `root`; `None` if there is no vsftpd here.
-    pub fn start(root: &Path, security: Security) -> Option<Self> {
-        Self::with(root, security, "")
+impl Program for Site {
+    fn command(&self, dir: &Path, ports: &[u16]) -> Command {
+        fs::write(dir.join("conf"), self.configuration(dir, ports[0])).expect("written");
+        let mut command = Command::new(program("vsftpd").expect("it was there a moment ago"));
+        command.arg(dir.join("conf"));
+        // Its sessions are processes too, and end with the group.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command
     }
+}
 
-    /// The same, with more lines of configuration.
-    pub fn with(root: &Path, security: Security, more: &str) -> Option<Self> {
-        program("vsftpd")?;
-        let dir = tempfile::tempdir().expect("a directory");
-        let certificates = Certificates::make(dir.path());
-        let port = free_port();
-        let mut vsftpd = Self { running: None, dir, root: root.to_owned(), port, security, certificates };
-        fs::create_dir(vsftpd.dir.path().join("empty")).expect("made");
-        for attempt in 0.. {
-            vsftpd.configure(more);
-            match vsftpd.run() {
-                Ok(()) => break,
-                // Somebody else took the port in the meantime, most likely.
-                Err(error) if attempt < 3 => {
-                    eprintln!("once more: {error}");
-                    vsftpd.port = free_port();
-                }
-                Err(error) => panic!("{error}"),
-            }
-        }
-        Some(vsftpd)
-    }
-
-    fn configure(&self, more: &str) {
-        let dir = self.dir.path();
+impl Site {
+    fn configuration(&self, dir: &Path, port: u16) -> String {
         let (empty, log) =
             (dir.join("empty").display().to_string(), dir.join("ftp.log").display().to_string());
         let mut text = format!(
-            "listen=YES\nlisten_address=127.0.0.1\nlisten_port={}\nbackground=NO\nanonymous_enable=YES\n\
+            "listen=YES\nlisten_address=127.0.0.1\nlisten_port={port}\nbackground=NO\nanonymous_enable=YES\n\
              no_anon_password=NO\nlocal_enable=NO\nwrite_enable=NO\nanon_root={}\nsecure_chroot_dir={empty}\n\
              run_as_launching_user=YES\nallow_writeable_chroot=YES\nseccomp_sandbox=NO\nisolate=NO\n\
              isolate_network=NO\nxferlog_enable=YES\nvsftpd_log_file={log}\nlog_ftp_protocol=YES\n\
              dual_log_enable=NO\nsyslog_enable=NO\ndeny_file={{*.denied}}\npasv_enable=YES\n\
              use_localtime=NO\nmdtm_write=NO\n",
-            self.port,
             self.root.display(),
         );
         if self.security != Security::Clear {
@@ -79,28 +59,52 @@ impl Vsftpd {
         if self.security == Security::Implicit {
             text.push_str("implicit_ssl=YES\n");
         }
-        text.push_str(more);
-        fs::write(dir.join("conf"), text).expect("written");
+        text + &self.more
+    }
+}
+
+/// A vsftpd that serves a directory to anybody. Files named `*.denied` are not given out.
+pub struct Vsftpd(Server<Site>);
+
+impl Vsftpd {
+    /// Serves `root`; `None` if there is no vsftpd here.
+    pub fn start(root: &Path, security: Security) -> Option<Self> {
+        Self::with(root, security, "")
     }
 
-    fn run(&mut self) -> Result<(), String> {
-        let mut command = Command::new(program("vsftpd").expect("it was there a moment ago"));
-        command.arg(self.dir.path().join("conf"));
-        // Its sessions are processes too, and end with the group.
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        self.running = Some(Running::start(&mut command, self.port, &self.dir.path().join("log"))?);
-        Ok(())
+    /// The same, with more lines of configuration.
+    pub fn with(root: &Path, security: Security, more: &str) -> Option<Self> {
+        program("vsftpd")?;
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::create_dir(dir.path().join("empty")).expect("made");
+        let certificates = Certificates::make(dir.path());
+        let site = Site { root: root.to_owned(), security, certificates, more: more.to_owned() };
+        Some(Self(Server::start_in(dir, site)))
     }
 
-    /// What it was told and has answered so far.
-    pub fn log(&self) -> String {
-        fs::read_to_string(self.dir.path().join("ftp.log")).unwrap_or_default()
+    /// The directory that it serves.
+    pub fn root(&self) -> &Path {
+        &self.0.program.root
+    }
+
+    /// Where it listens.
+    pub fn port(&self) -> u16 {
+        self.0.port()
+    }
+
+    /// Its certificates.
+    pub fn certificates(&self) -> &Certificates {
+        &self.0.program.certificates
     }
 
     /// Ends it, with every session, and starts it again on the same port.
     pub fn restart(&mut self) {
-        self.running = None;
-        self.run().expect("started again");
+        self.0.restart();
+    }
+
+    /// What it was told and has answered so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.0.dir().join("ftp.log")).unwrap_or_default()
     }
 
     /// How often somebody has logged in.
@@ -110,7 +114,7 @@ impl Vsftpd {
 
     /// A file.
     pub fn url(&self, path: &str) -> Url {
-        let scheme = if self.security == Security::Clear { "ftp" } else { "ftps" };
-        Url::parse(&format!("{scheme}://localhost:{}/{path}", self.port)).expect("a URL")
+        let scheme = if self.0.program.security == Security::Clear { "ftp" } else { "ftps" };
+        Url::parse(&format!("{scheme}://localhost:{}/{path}", self.port())).expect("a URL")
     }
 }

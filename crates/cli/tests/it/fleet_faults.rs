@@ -260,9 +260,9 @@ impl<'s> Site<'s> {
                 0
             }
             Fault::DatabaseRestarted => {
-                self.database.kill();
+                self.database.stop();
                 thread::sleep(pause);
-                self.database.run().expect("the database starts again");
+                self.database.restart();
                 0
             }
         }

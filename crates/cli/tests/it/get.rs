@@ -481,7 +481,7 @@ fn certificates_are_checked_and_may_be_added() {
     let ran = world.run(&["get", &url, "-o", "out", "--retries", "0"]);
     assert!(ran.code == 5 && !world.path("out/x").exists(), "{ran:?}");
     assert!(ran.err.contains("certificate"), "{ran:?}");
-    let ca = nginx.certificates.ca.display().to_string();
+    let ca = nginx.certificates().ca.display().to_string();
     let ran = world.run(&["get", &url, "-o", "out", "--ca", &ca]);
     assert_eq!((ran.code, world.read("out/x")), (0, b"x".to_vec()), "{ran:?}");
     // A redirect to less safety is followed only when allowed.

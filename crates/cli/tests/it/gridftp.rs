@@ -2,73 +2,18 @@
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 
 use crate::common::grid::Grid;
 use crate::common::scheduler::{end, programs, start};
-use crate::common::{World, eventually, finish};
+use crate::common::{World, finish};
+use testkit::gridftp::{self, GridFtp};
 use testkit::skip;
 use tidegate_contract::epoch_line;
 use tidegate_contract::summary::Files;
 use tidegate_control::Epoch;
 use tidegate_service::job::{Job, Request, State, Summary};
 use tidegate_service::scheduler::Scheduler;
-
-/// A GridFTP server on the loopback, until it is dropped.
-struct Server {
-    process: Child,
-    port: u16,
-    /// What its addresses begin with.
-    host: &'static str,
-}
-
-impl Server {
-    /// One that anybody may use.
-    fn start(world: &World, more: &[&str]) -> Self {
-        let mut server = Command::new("globus-gridftp-server");
-        server.arg("-aa").args(more);
-        if rustix::process::geteuid().is_root() {
-            server.args(["-anonymous-user", "root"]);
-        }
-        Self::run(world, server, "ftp://127.0.0.1")
-    }
-
-    /// One that asks for credentials.
-    fn start_in(world: &World, grid: &Grid<'_>) -> Self {
-        let mut server = Command::new("globus-gridftp-server");
-        server.envs(grid.of_server());
-        Self::run(world, server, "gsiftp://localhost")
-    }
-
-    fn run(world: &World, mut server: Command, host: &'static str) -> Self {
-        let port = testkit::free_port();
-        server.args(["-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
-        server.args(["-data-interface", "127.0.0.1", "-log-level", "ERROR", "-port", &port.to_string()]);
-        server.arg("-logfile").arg(world.path("gridftp.log"));
-        if rustix::process::geteuid().is_root() {
-            server.arg("-allow-root");
-        }
-        let process = server.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started");
-        eventually(|| testkit::takes_connections(port));
-        Self { process, port, host }
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}:{}{path}", self.host, self.port)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-/// Whether the programs are here.
-fn has(test: &str) -> bool {
-    testkit::has(test, &["globus-url-copy", "globus-gridftp-server"])
-}
 
 /// A program that does so before it is globus-url-copy.
 fn stand_in(world: &World, name: &str, does: &str) -> PathBuf {
@@ -123,13 +68,13 @@ fn assert_same(world: &World, destination: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn files_and_whole_trees_are_moved_counted_and_compared() {
-    if !has("files_and_whole_trees_are_moved_counted_and_compared") {
+    if !gridftp::is_there("files_and_whole_trees_are_moved_counted_and_compared") {
         return;
     }
     let world = World::new();
     world.fill("data", 500_000, 5);
     let bytes = tree(&world);
-    let (one, two) = (Server::start(&world, &[]), Server::start(&world, &[]));
+    let (one, two) = (GridFtp::anonymous(&[]), GridFtp::anonymous(&[]));
     let scheduler = scheduler(&world, None).await;
     let path = |name: &str| world.text(name);
     let plain = |from: String, to: String| Request { optimization: false, ..Request::transfer(from, to) };
@@ -168,13 +113,12 @@ async fn files_and_whole_trees_are_moved_counted_and_compared() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_cannot_be_shown_to_be_there_is_not_done() {
-    if !has("what_cannot_be_shown_to_be_there_is_not_done") {
+    if !gridftp::is_there("what_cannot_be_shown_to_be_there_is_not_done") {
         return;
     }
     let world = World::new();
     let bytes = tree(&world);
-    let (one, plain) =
-        (Server::start(&world, &[]), Server::start(&world, &["-disable-command-list", "CKSM"]));
+    let (one, plain) = (GridFtp::anonymous(&[]), GridFtp::anonymous(&["-disable-command-list", "CKSM"]));
     // Moves nothing, or damages a byte of what it moved, and says that all is well.
     let liar =
         |name: &str, does: &str| stand_in(&world, name, &format!("case \"$*\" in *-vb*) {does};; esac"));
@@ -250,7 +194,7 @@ fn told(world: &World, option: &str) -> Vec<u16> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rule_chooses_the_streams_of_each_slice() {
-    if !has("a_rule_chooses_the_streams_of_each_slice") {
+    if !gridftp::is_there("a_rule_chooses_the_streams_of_each_slice") {
         return;
     }
     let world = World::new();
@@ -259,7 +203,7 @@ async fn a_rule_chooses_the_streams_of_each_slice() {
     let bytes = small + (25 << 20);
     // There before, and longer than the part that is moved last.
     world.fill("there/large", 26 << 20, 78);
-    let (one, two) = (Server::start(&world, &[]), Server::start(&world, &[]));
+    let (one, two) = (GridFtp::anonymous(&[]), GridFtp::anonymous(&[]));
     let log = world.text("told");
     // A slice takes a good part of an epoch's least length.
     let logs = stand_in(&world, "logs", &format!("echo \"$*\" >>{log}; sleep 0.05"));
@@ -328,14 +272,14 @@ async fn a_rule_chooses_the_streams_of_each_slice() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slice_that_fails_is_tried_again_and_what_is_there_is_not() {
-    if !has("a_slice_that_fails_is_tried_again_and_what_is_there_is_not") {
+    if !gridftp::is_there("a_slice_that_fails_is_tried_again_and_what_is_there_is_not") {
         return;
     }
     let world = World::new();
     for i in 0..8 {
         world.fill(format!("tree/{i}"), 2 << 20, i);
     }
-    let server = Server::start(&world, &[]);
+    let server = GridFtp::anonymous(&[]);
     let (count, log) = (world.text("count"), world.text("told"));
     let breaks = format!(
         "case \"$*\" in *-cc*) echo \"$*\" >>{log}; echo x >>{count}\n\
@@ -358,7 +302,7 @@ async fn a_slice_that_fails_is_tried_again_and_what_is_there_is_not() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn servers_and_users_that_prove_themselves_move_whole_trees() {
     let test = "servers_and_users_that_prove_themselves_move_whole_trees";
-    if !has(test) {
+    if !gridftp::is_there(test) {
         return;
     }
     if testkit::program("openssl").is_none() {
@@ -369,7 +313,8 @@ async fn servers_and_users_that_prove_themselves_move_whole_trees() {
     let (holds, expired) = (grid.proxy("proxy", true), grid.proxy("expired", false));
     let bytes = tree(&world);
     world.fill("data", 3_000_000, 5);
-    let (one, two) = (Server::start_in(&world, &grid), Server::start_in(&world, &grid));
+    let (one, two) =
+        (GridFtp::with_credentials(grid.of_server()), GridFtp::with_credentials(grid.of_server()));
     let trusts = format!("export X509_CERT_DIR={}", world.text("grid/authorities"));
     let service = scheduler(&world, Some(stand_in(&world, "trusts", &trusts))).await;
     let by = |proxy: &Path, from: String, to: String| Request {

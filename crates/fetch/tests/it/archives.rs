@@ -569,7 +569,7 @@ fn an_archive_behind_an_authority_of_the_house_is_trusted_when_told_to() {
         ..ArchiveSettings::default()
     };
     let wish = || from(Source::Ena, Format::Fastq);
-    let outcome = resolve(settings(Some(nginx.certificates.ca.clone())), &["SRR7706354"], wish());
+    let outcome = resolve(settings(Some(nginx.certificates().ca.clone())), &["SRR7706354"], wish());
     assert!(outcome.problems.is_empty(), "{outcome:?}");
     assert_eq!(outcome.runs(), ["SRR7706354"]);
     let outcome = resolve(settings(None), &["SRR7706354"], wish());

@@ -19,7 +19,7 @@ fn settings() -> ServerSettings {
 fn http(secure: bool) -> Option<Subject> {
     let root = tempfile::tempdir().expect("a directory");
     let nginx = Nginx::start(root.path())?;
-    let settings = ServerSettings { ca: secure.then(|| nginx.certificates.ca.clone()), ..settings() };
+    let settings = ServerSettings { ca: secure.then(|| nginx.certificates().ca.clone()), ..settings() };
     let nginx = Arc::new(Mutex::new(nginx));
     let denied = nginx.lock().expect("unharmed").url("forbidden/x");
     let [for_urls, for_restart, for_count] = [0; 3].map(|_| Arc::clone(&nginx));
@@ -42,10 +42,10 @@ fn ftp(security: Security) -> Option<Subject> {
     let root = tempfile::tempdir().expect("a directory");
     fs::write(root.path().join("x.denied"), "secret").expect("written");
     let vsftpd = Vsftpd::start(root.path(), security)?;
-    let ca = (security != Security::Clear).then(|| vsftpd.certificates.ca.clone());
+    let ca = (security != Security::Clear).then(|| vsftpd.certificates().ca.clone());
     let mut settings = ServerSettings { ca, ..settings() };
     if security == Security::Implicit {
-        settings.ftps_implicit_port = vsftpd.port;
+        settings.ftps_implicit_port = vsftpd.port();
     }
     let denied = vsftpd.url("x.denied");
     let vsftpd = Arc::new(Mutex::new(vsftpd));

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use testkit::nginx::Nginx;
 use testkit::scripted::{Answer, Request, Scripted, Then, http};
-use testkit::{Running, free_port, noise, program, skip};
+use testkit::server::Program;
+use testkit::{Server, noise, program, skip};
 use tidegate_control::{ByteCount, Environment, PerStage};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::target::Target;
@@ -114,39 +115,39 @@ fn holds(root: &Path, files: &[(&str, Vec<u8>)]) {
     }
 }
 
-fn wsgidav(root: &Path, dir: &Path, users: &str) -> Option<(Running, Url)> {
-    let server = program("wsgidav")?;
-    for attempt in 0.. {
-        let port = free_port();
+/// wsgidav, which serves a directory.
+struct WsgiDav {
+    root: PathBuf,
+    users: &'static str,
+}
+
+impl Program for WsgiDav {
+    fn command(&self, dir: &Path, ports: &[u16]) -> Command {
         let config = format!(
-            "host: 127.0.0.1\nport: {port}\nserver: cheroot\nprovider_mapping:\n  '/': '{}'\n\
+            "host: 127.0.0.1\nport: {}\nserver: cheroot\nprovider_mapping:\n  '/': '{}'\n\
              http_authenticator:\n  domain_controller: null\n  accept_basic: true\n  accept_digest: false\n  \
-             default_to_digest: false\nsimple_dc:\n  user_mapping:\n    '*': {users}\n",
-            root.display()
+             default_to_digest: false\nsimple_dc:\n  user_mapping:\n    '*': {}\n",
+            ports[0],
+            self.root.display(),
+            self.users
         );
-        let file = dir.join("dav.yaml");
-        std::fs::write(&file, config).expect("written");
-        let mut command = Command::new(&server);
-        command.arg("-c").arg(&file);
-        match Running::start(&mut command, port, &dir.join("log")) {
-            Ok(running) => {
-                return Some((running, Url::parse(&format!("http://127.0.0.1:{port}/")).expect("a URL")));
-            }
-            Err(error) if attempt < 5 && error.contains("in use") => {}
-            Err(error) => panic!("{error}"),
-        }
+        std::fs::write(dir.join("dav.yaml"), config).expect("written");
+        let mut command = Command::new(program("wsgidav").expect("it was there a moment ago"));
+        command.arg("-c").arg(dir.join("dav.yaml"));
+        command
     }
-    None
 }
 
 #[test]
 fn a_tree_goes_to_a_webdav_server_and_is_read_back() {
     let (root, dir) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let users = "\n      me:\n        password: 'open sesame'";
-    let Some((_server, url)) = wsgidav(root.path(), dir.path(), users) else {
+    if program("wsgidav").is_none() {
         let why = "wsgidav is not installed (PyPI: wsgidav, cheroot)";
         return skip("a_tree_goes_to_a_webdav_server_and_is_read_back", why);
-    };
+    }
+    let server = Server::start(WsgiDav { root: root.path().to_owned(), users });
+    let url = Url::parse(&format!("http://127.0.0.1:{}/", server.port())).expect("a URL");
     let (tree, files) = tree();
     let contents = tree.path().join("");
     let inner = url.join("made/here/").expect("a URL");
@@ -199,7 +200,7 @@ fn nginx_takes_files_with_and_without_moving_them() {
     }
     // The same with TLS, as one file with a name of its own.
     let url = nginx.secure_url("dav/by%20TLS");
-    let settings = ServerSettings { ca: Some(nginx.certificates.ca.clone()), ..ServerSettings::default() };
+    let settings = ServerSettings { ca: Some(nginx.certificates().ca.clone()), ..ServerSettings::default() };
     let secure = DavTarget::new(&settings, url.clone(), true, Vec::new(), true).expect("a target");
     assert!(put(&tree.path().join("large"), secure, None).failures.is_empty());
     assert_eq!(std::fs::read(root.path().join("dav/by TLS")).expect("read"), files[4].1);

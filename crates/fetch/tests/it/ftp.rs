@@ -351,7 +351,7 @@ fn it_works_over_ipv6_and_in_active_mode() {
     }
     let six = "listen=NO\nlisten_ipv6=YES\nlisten_address6=::\n";
     let vsftpd = Vsftpd::with(root.path(), Security::Clear, six).expect("it was there a moment ago");
-    let url = Url::parse(&format!("ftp://[::1]:{}/x", vsftpd.port)).expect("a URL");
+    let url = Url::parse(&format!("ftp://[::1]:{}/x", vsftpd.port())).expect("a URL");
     for range in [0..u64::MAX, 9..90_000] {
         let (_, _, data) = get(&mut *remote(), &ask(&url, range.clone())).expect("it");
         assert!(data == file[range.start as usize..(range.end as usize).min(file.len())]);

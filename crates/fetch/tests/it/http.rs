@@ -109,7 +109,7 @@ fn encryption_is_not_given_up_unless_told() {
     let Some((nginx, file, _root)) = nginx("encryption_is_not_given_up_unless_told") else { return };
     let url = nginx.secure_url("downgrade/x");
     let mut settings = settings();
-    settings.ca = Some(nginx.certificates.ca);
+    settings.ca = Some(nginx.certificates().ca.clone());
     let refusal = refused(&mut *remote(&settings), &url);
     assert_eq!(refusal.why, Why::Senseless);
     assert!(refusal.error.message.contains("without encryption"), "{refusal:?}");
@@ -610,7 +610,7 @@ fn requests_go_through_a_proxy_but_for_spared_hosts() {
     let counts = || (tunnels.load(Ordering::Relaxed), forwarded.load(Ordering::Relaxed));
     let address = format!("http://me:secret@{}", proxy.url("").authority());
     let mut settings = settings();
-    settings.ca = Some(nginx.certificates.ca.clone());
+    settings.ca = Some(nginx.certificates().ca.clone());
     settings.proxies = Proxies::all(&address, "127.0.0.1");
     let mut through = remote(&settings);
     let urls = [nginx.secure_url("whole"), nginx.url("whole")];

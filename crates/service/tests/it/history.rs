@@ -382,7 +382,7 @@ fn a_lost_server_costs_a_line_and_comes_back() {
         history.record(&[sample(1, 1, 1).into()]).await.expect("recorded");
         (history.clone(), Recorder::start(history))
     });
-    postgres.kill();
+    postgres.stop();
     runtime.block_on(async {
         let error = history.pairs().await.expect_err("nobody answers");
         assert!(error.is_temporary() && is_one_clear_line(&error.to_string()), "{error}");
@@ -391,7 +391,7 @@ fn a_lost_server_costs_a_line_and_comes_back() {
         recorder.record(sample(2, 2, 2));
         assert!(!recorder.flush(Duration::from_millis(300)).await);
     });
-    postgres.run().expect("started again");
+    postgres.restart();
     runtime.block_on(async {
         assert!(recorder.flush(Duration::from_secs(60)).await);
         assert_eq!(history.pairs().await.expect("read")[0].samples, 2);

@@ -117,7 +117,7 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
     assert_eq!(asked.submit(200).await.status, 201);
     until("a job runs", async || asked.counts().await["running"].as_u64() > Some(0)).await;
 
-    postgres.kill();
+    postgres.stop();
     until("it is not ready", async || asked.ask("GET", "/readyz", "").await.status == 503).await;
     let answer = asked.ask("GET", "/readyz", "").await;
     let detail = answer.json()["detail"].as_str().expect("a text").to_owned();
@@ -131,7 +131,7 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
     assert_eq!(asked.ask("GET", "/api/v1/jobs/1", "").await.status, 200);
     assert_eq!(asked.ask("GET", "/api/v1/history/pairs", "").await.status, 503);
 
-    postgres.run().expect("started again");
+    postgres.restart();
     until("it is ready", async || asked.ask("GET", "/readyz", "").await.status == 200).await;
     assert_eq!(asked.submit(1).await.status, 201);
     // What happened meanwhile was kept.

@@ -2,103 +2,41 @@
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
+use testkit::gridftp::GridFtp as GridFtpServer;
 use testkit::has;
+use testkit::server::Program;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::sampler::gridftp::{self, GridFtp};
 use tidegate_service::sampler::iperf3::{Iperf3, Other, Server};
 use tidegate_service::sampler::{Amount, Failure, Measured, Sampler, SamplerError};
 
-/// Longest wait for a server to listen.
-const STARTING: Duration = Duration::from_secs(20);
-
-/// A server of somebody else's, killed when dropped.
-struct Daemon {
-    child: Child,
-    port: u16,
-}
-
-impl Daemon {
-    /// Starts what `command` makes for a free port, and waits until something listens there.
-    fn start(command: impl Fn(u16) -> Command) -> Self {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
-        let port = listener.local_addr().expect("bound").port();
-        drop(listener);
-        let mut command = command(port);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("started");
-        let daemon = Self { child, port };
-        let end = Instant::now() + STARTING;
-        while !listens(port) {
-            assert!(Instant::now() < end, "{command:?} does not listen");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        daemon
-    }
-}
-
-/// Asks the kernel and not the server, which would take a connection for a client.
-fn listens(port: u16) -> bool {
-    let local = format!(":{port:04X}");
-    ["/proc/net/tcp", "/proc/net/tcp6"].iter().any(|table| {
-        let table = std::fs::read_to_string(table).unwrap_or_default();
-        table.lines().any(|line| {
-            let mut columns = line.split_whitespace().skip(1);
-            let here = columns.next().is_some_and(|address| address.ends_with(&local));
-            // 0A: listening.
-            here && columns.nth(1) == Some("0A")
-        })
-    })
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+/// Longest wait for a session to be logged.
+const LOGGING: Duration = Duration::from_secs(20);
 
 /// A server of iperf3 and how it is reached, where the program is there.
-fn iperf3_server(test: &str) -> Option<(Daemon, Other)> {
+fn iperf3_server(test: &str) -> Option<(testkit::Server<Iperf3Server>, Other)> {
     has(test, &["iperf3"]).then(|| {
-        let daemon = Daemon::start(|port| {
-            let mut command = Command::new("iperf3");
-            command.args(["-s", "-B", "127.0.0.1", "-p", &port.to_string()]);
-            command
-        });
-        let server = server(&format!("127.0.0.1:{}", daemon.port));
+        let daemon = testkit::Server::start(Iperf3Server);
+        let server = server(&format!("127.0.0.1:{}", daemon.port()));
         (daemon, server)
     })
 }
 
+struct Iperf3Server;
+
+impl Program for Iperf3Server {
+    fn command(&self, _dir: &Path, ports: &[u16]) -> Command {
+        let mut command = Command::new("iperf3");
+        command.args(["-s", "-B", "127.0.0.1", "-p", &ports[0].to_string()]);
+        command
+    }
+}
+
 fn server(address: &str) -> Other {
     Other::Server(Server::parse(address).expect("an address"))
-}
-
-/// Where a GridFTP server writes of each transfer.
-const GRIDFTP_LOG: &str = "gridftp.log";
-
-fn gridftp_server(directory: &Path) -> Daemon {
-    let log = directory.join(GRIDFTP_LOG);
-    Daemon::start(|port| {
-        let mut command = Command::new("globus-gridftp-server");
-        command.args(["-aa", "-disable-usage-stats", "-no-detach", "-control-interface", "127.0.0.1"]);
-        command.args(["-data-interface", "127.0.0.1", "-port", &port.to_string()]);
-        command.args(["-log-level", "ERROR,WARN,INFO", "-logfile"]).arg(&log);
-        if is_root() {
-            command.args(["-allow-root", "-anonymous-user", "root"]);
-        }
-        command
-    })
-}
-
-/// Whether this test has every right.
-fn is_root() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let user = status.lines().find_map(|line| line.strip_prefix("Uid:"));
-    user.and_then(|user| user.split_whitespace().nth(1)) == Some("0")
 }
 
 fn wait<T>(work: impl Future<Output = T>) -> T {
@@ -153,12 +91,11 @@ fn an_iperf3_server_that_is_not_there_is_one_line() {
 #[test]
 fn two_gridftp_servers_are_measured_from_outside() {
     let test = "two_gridftp_servers_are_measured_from_outside";
-    if !has(test, &["globus-url-copy"]) || !has(test, &["globus-gridftp-server"]) {
+    if !testkit::gridftp::is_there(test) {
         return;
     }
-    let directory = tempfile::tempdir().expect("a directory");
-    let (a, b) = (gridftp_server(directory.path()), gridftp_server(directory.path()));
-    let url = |daemon: &Daemon| format!("ftp://127.0.0.1:{}/some/file", daemon.port);
+    let (a, b) = (GridFtpServer::anonymous(&[]), GridFtpServer::anonymous(&[]));
+    let url = |server: &GridFtpServer| server.url("/some/file");
     let here = "/some/file".to_owned();
     for (from, to) in [(url(&a), url(&b)), (here.clone(), url(&b)), (url(&a), here)] {
         let options = gridftp::GridFtpOptions { buffer: Some(ByteCount::kib(128)), proxy: None };
@@ -178,22 +115,21 @@ fn two_gridftp_servers_are_measured_from_outside() {
 #[test]
 fn one_run_of_gridftp_shows_how_much_moves_in_a_time_where_an_end_is_here() {
     let test = "one_run_of_gridftp_shows_how_much_moves_in_a_time_where_an_end_is_here";
-    if !has(test, &["globus-url-copy"]) || !has(test, &["globus-gridftp-server"]) {
+    if !testkit::gridftp::is_there(test) {
         return;
     }
     let here = "/some/file".to_owned();
     for reads in [false, true] {
-        let directory = tempfile::tempdir().expect("a directory");
-        let server = gridftp_server(directory.path());
-        let there = format!("ftp://127.0.0.1:{}/some/file", server.port);
+        let server = GridFtpServer::anonymous(&[]);
+        let there = server.url("/some/file");
         let (from, to) = if reads { (&there, &here) } else { (&here, &there) };
         let mut sampler = GridFtp::new(from, to, gridftp::GridFtpOptions::default()).expect("two ends");
         let measured = measure(&mut sampler, 2, SHORT).expect("a sample");
         assert!(measured.measured >= SHORT_TIME, "{measured:?}");
         // A session is logged when it has ended.
-        let end = Instant::now() + STARTING;
+        let end = Instant::now() + LOGGING;
         let log = loop {
-            let log = std::fs::read_to_string(directory.path().join(GRIDFTP_LOG)).expect("a log");
+            let log = server.log();
             if log.contains("Closed connection") {
                 break log;
             }

@@ -161,7 +161,7 @@ fn a_file_on_a_slow_stream_holds_up_no_other(change: impl FnOnce(&mut Terms)) {
         assert!(transfer.step(f.setpoint).expect("goes on").is_some(), "the large one cannot have arrived");
         assert!(began.elapsed() < Duration::from_secs(120), "they wait for a stream that is not theirs");
     }
-    assert_eq!(proxy.happened.load(SeqCst), 1, "one stream stands still");
+    assert!(proxy.happened.load(SeqCst) >= 1, "a stream stands still");
 }
 
 #[test]

@@ -68,7 +68,7 @@ fn leave_is_heard_of_while_more_files_become_whole_than_may_wait_for_their_names
     let from = f.local(&[f.source(&files)]);
     let slow = Fence::new(1, || {
         std::thread::sleep(Duration::from_millis(200));
-        Ok(Duration::from_millis(250))
+        Ok(Duration::from_secs(2))
     });
     let transfer = begin(&from, &f.to_endpoint("in/"), &fenced(&f, slow)).expect("begun");
     let moved = drive(transfer, f.setpoint).expect("moved").0;

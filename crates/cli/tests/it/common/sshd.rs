@@ -1,18 +1,39 @@
 //! A server of ssh on the loopback, with keys of its own and a home directory of its own.
 
 use std::fs;
-use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
+use testkit::server::Program;
 use testkit::skip;
 
-use super::{World, eventually, finish};
+use super::{World, finish};
+
+/// How it is started, with keys that are there.
+struct Daemon {
+    home: PathBuf,
+    programs: PathBuf,
+}
+
+impl Program for Daemon {
+    fn command(&self, dir: &Path, ports: &[u16]) -> Command {
+        let at = |name: &str| dir.join(name).display().to_string();
+        let settings = [
+            format!("Port {}\nListenAddress 127.0.0.1\nPidFile none\nHostKey {}\n", ports[0], at("host")),
+            format!("AuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nMaxStartups 100\n", at("authorized")),
+            format!("SetEnv PATH={}:/usr/bin:/bin HOME={}\n", self.programs.display(), self.home.display()),
+        ];
+        fs::write(dir.join("sshd.conf"), settings.concat()).expect("written");
+        let mut command = Command::new(testkit::program("sshd").expect("it was there a moment ago"));
+        command.args(["-D", "-e", "-f", &at("sshd.conf")]);
+        command
+    }
+}
 
 /// A server that lets one key in, and runs what lies in a directory of programs.
 pub struct Sshd {
-    child: Child,
+    _server: testkit::Server<Daemon>,
     /// What `--ssh` is told.
     pub command: String,
     /// The only directory of programs besides the system's.
@@ -24,10 +45,10 @@ pub struct Sshd {
 impl Sshd {
     /// Starts one in `world`, with `tidegate` among its programs; `None` where there is no sshd.
     pub fn start(world: &World, test: &str) -> Option<Self> {
-        let Some(program) = testkit::program("sshd") else {
+        if testkit::program("sshd").is_none() {
             skip(test, "sshd is not installed (Debian package openssh-server)");
             return None;
-        };
+        }
         let directory = world.path("sshd");
         let (home, programs) = (world.path("sshd/home"), world.path("sshd/programs"));
         for made in [&home, &programs] {
@@ -42,35 +63,11 @@ impl Sshd {
             assert!(made.expect("ssh-keygen").success());
         }
         fs::copy(at("user.pub"), at("authorized")).expect("copied");
-        // Somebody else may get the port before it does: then it ends, and takes another.
-        let mut started = (0..10).filter_map(|_| {
-            let port =
-                TcpListener::bind("127.0.0.1:0").and_then(|taken| taken.local_addr()).expect("free").port();
-            let settings = [
-                format!("Port {port}\nListenAddress 127.0.0.1\nPidFile none\nHostKey {}\n", at("host")),
-                format!(
-                    "AuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nMaxStartups 100\n",
-                    at("authorized")
-                ),
-                format!("SetEnv PATH={}:/usr/bin:/bin HOME={}\n", programs.display(), home.display()),
-            ];
-            world.write("sshd/sshd.conf", settings.concat());
-            let mut child = Command::new(&program)
-                .args(["-D", "-e", "-f", &at("sshd.conf")])
-                .stdin(Stdio::null())
-                .stderr(fs::File::create(at("log")).expect("made"))
-                .spawn()
-                .expect("started");
-            let listens =
-                || fs::read_to_string(at("log")).is_ok_and(|log| log.contains("Server listening on"));
-            let mut ended = false;
-            eventually(|| {
-                ended = child.try_wait().expect("asked").is_some();
-                ended || listens()
-            });
-            (!ended).then_some((child, port))
-        });
-        let (child, port) = started.next().expect("sshd listens");
+        let server = testkit::Server::start_in(
+            directory.clone(),
+            Daemon { home: home.clone(), programs: programs.clone() },
+        );
+        let port = server.port();
         let host = fs::read_to_string(at("host.pub")).expect("a key");
         let host: Vec<&str> = host.split_whitespace().take(2).collect();
         world.write("sshd/known", format!("[127.0.0.1]:{port} {}\n", host.join(" ")));
@@ -80,9 +77,9 @@ impl Sshd {
         ];
         world.write("sshd/ssh.conf", settings.concat());
         let command = format!("ssh -F {}", at("ssh.conf"));
-        let server = Self { child, command, programs, home };
-        server.install(&format!("exec {} \"$@\"", env!("CARGO_BIN_EXE_tidegate")));
-        Some(server)
+        let sshd = Self { _server: server, command, programs, home };
+        sshd.install(&format!("exec {} \"$@\"", env!("CARGO_BIN_EXE_tidegate")));
+        Some(sshd)
     }
 
     /// Makes `tidegate` there a script of the shell.
@@ -99,13 +96,6 @@ impl Sshd {
         let environment = |process: fs::DirEntry| fs::read(process.path().join("environ")).ok();
         let ours = |words: &Vec<u8>| words.split(|&b| b == 0).any(|word| word == home.as_bytes());
         processes.filter_map(environment).filter(ours).count()
-    }
-}
-
-impl Drop for Sshd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
