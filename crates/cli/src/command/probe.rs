@@ -14,6 +14,7 @@ use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To};
 
 use crate::drive::Work;
+use crate::exit;
 use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
@@ -129,9 +130,11 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     let best = epochs.iter().max_by_key(|epoch| network(epoch));
     let last = epochs.last();
     let steady = args.steady.and_then(|least| Steady::of(epochs, least).rate());
+    // Who completed no epoch has measured nothing.
+    let code = if epochs.is_empty() { ExitCode::from(exit::SOME_FAILED) } else { ExitCode::SUCCESS };
     if args.output.json {
         let report = Report {
-            status: ended.summary.status,
+            status: if epochs.is_empty() { Status::Incomplete } else { ended.summary.status },
             optimizer: &args.route.control.optimizer,
             duration_ms: ended.summary.duration_ms,
             bytes: ended.moved.0,
@@ -147,7 +150,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
             epochs,
         };
         terminal::print_json(&report)?;
-        return Ok(ExitCode::SUCCESS);
+        return Ok(code);
     }
     let mut lines =
         vec![format!("{:>8}  {:>7}  {:>12}  {:>8}  {:>8}", "time", "streams", "throughput", "loss", "rtt")];
@@ -175,5 +178,5 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         });
     }
     terminal::print(&lines.join("\n"))?;
-    Ok(ExitCode::SUCCESS)
+    Ok(code)
 }

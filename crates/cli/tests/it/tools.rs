@@ -40,6 +40,8 @@ fn a_path_is_measured_in_every_direction() {
     let out = world.ok(&[&["probe", at_a], &short[..]].concat());
     assert!(out.contains("streams") && out.contains("best "), "{out}");
     assert!(world.tree("a").is_empty() && world.tree("b").is_empty(), "nothing is written");
+    let (code, seen) = world.json(&["probe", at_a, "--time", "500ms", "--epoch", "60s"]);
+    assert_eq!((code, &seen["status"]), (1, &"incomplete".into()), "nothing was measured: {seen}");
     assert_eq!(world.run(&["probe", "directory"]).code, 2);
     let (code, seen) = world.json(&["probe", "tg://127.0.0.1:1/"]);
     assert_eq!((code, &seen["status"]), (2, &"failed".into()), "no ticket");
