@@ -218,8 +218,11 @@ mod tests {
             let path = PaperPath::new(&simulator.path(&scenario), simulator, &mut Rng::new(1));
             let mut path = path.lasting(40, Duration::from_millis(2500));
             let mut seen = Vec::new();
-            let n = if simulator == PaperSimulator::Ldm { PerStage::all(1) } else { PerStage::all(2) };
-            while let Ok(Some(one)) = path.step(if seen.len() < 3 { n } else { PerStage::new(14, 8, 6) }) {
+            let (few, many) = match simulator {
+                PaperSimulator::Ldm => (PerStage::all(1), PerStage::all(8)),
+                PaperSimulator::Automdt => (PerStage::all(2), PerStage::new(14, 8, 6)),
+            };
+            while let Ok(Some(one)) = path.step(if seen.len() < 3 { few } else { many }) {
                 seen.push(one);
             }
             assert_eq!(
