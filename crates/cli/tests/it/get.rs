@@ -513,7 +513,9 @@ fn the_service_asks_a_server_how_much_a_job_is() {
     }
     let service = common::service::Service::start(&world, "svc", &[]);
     let (source, got, log) = (nginx.url("x"), world.text("got"), world.text("job.log"));
-    world.write("job.toml", format!("source = \"{source}\"\ndestination = \"{got}\"\nlog = \"{log}\"\n"));
+    let job =
+        format!("source = \"{source}\"\ndestination = \"{got}\"\nlog = \"{log}\"\nalways_sample = true\n");
+    world.write("job.toml", job);
     let ran = service.run(&world, &["submit", "job.toml", "--wait"]);
     assert_eq!(ran.code, 0, "{ran:?} {}", service.log());
     assert_eq!(world.read("got").len(), 300_000);
