@@ -194,8 +194,9 @@ class OptimizerTest(unittest.TestCase):
         for arguments, what in (
             ({"name": "magic"}, "auto"),
             ({"name": "fixed:0"}, "set-point"),
-            ({"k": 1.0}, "K must"),
-            ({"k": float("nan")}, "K must"),
+            ({"k": 1.02}, "the rule auto has no k"),
+            ({"name": "gradient", "k": 1.0}, "k must be a number more than 1"),
+            ({"name": "gradient", "k": float("nan")}, "k must be a number more than 1"),
             ({"name": "aimd", "epsilon": 2.0}, "epsilon"),
             ({"bounds": ((1, 2), (1, 2))}, "bounds"),
             ({"bounds": ((1, 2), (2, 1), (1, 2))}, "bounds.network.max"),

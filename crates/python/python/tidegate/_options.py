@@ -225,7 +225,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     recursive: Get all that lies beneath each NAME, a directory that a web server lists: https://host/dir/
     refresh_url_with: Get a fresh link by COMMAND when a server refuses one (401, 403, or 400 as expired): it is run with
         the URL as its last argument and prints another; taken from the command line only
-    convert: Convert SRA archives that have arrived; needs fasterq-dump of NCBI's SRA toolkit
+    convert: Convert SRA archives as they arrive; needs fasterq-dump of NCBI's SRA toolkit
     epochs: Write each epoch as one JSON line to FILE
     fixed: Use N connections and let no rule change that
     format: What files: fastq, sra, sralite or submitted; nothing else is taken in its place unasked (default: fastq)
@@ -266,6 +266,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     staging: Memory for blocks between network and disk (default: 16MiB)
     chunk_size: Bytes of a large file given to one connection at a time (default: 64MiB)
     chunking: Whether large files are fetched in parallel pieces (default: on)
+    pipelining: Whether a connection serves request after request, or one each: with chunking off a file (default: on)
     gs_endpoint: The server of gs:// (default: $STORAGE_EMULATOR_HOST, or `https://storage.googleapis.com`)
     billing_project: A project of yours that pays for requests to buckets of Google's whose owners charge for them; none
         otherwise
@@ -314,6 +315,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     staging: str | Bytes
     chunk_size: str | Bytes
     chunking: Literal["on", "off"]
+    pipelining: Literal["on", "off"]
     gs_endpoint: str
     billing_project: str
     no_memory: bool
