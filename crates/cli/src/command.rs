@@ -21,6 +21,7 @@ pub mod mover;
 pub mod movers;
 pub mod probe;
 pub mod put;
+pub mod ranges;
 pub mod remote;
 pub mod rules;
 pub mod self_test;

@@ -67,6 +67,8 @@ enum Command {
     #[command(hide = true)]
     Size(command::size::SizeArgs),
     #[command(hide = true)]
+    Ranges(command::ranges::RangesArgs),
+    #[command(hide = true)]
     Describe(command::describe::DescribeArgs),
 }
 
@@ -149,6 +151,7 @@ impl Command {
             Self::Man(args) => command::man::run::<Cli>(args),
             Self::WithParent(args) => command::with_parent::run(args),
             Self::Size(args) => command::size::run(args),
+            Self::Ranges(args) => command::ranges::run(args),
             Self::Describe(args) => command::describe::run::<Cli>(args),
         }
     }

@@ -13,7 +13,8 @@ use tidegate_service::sampler::{Amount, SamplerKind};
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Samples")]
 pub struct SamplingArgs {
-    /// What measures: native (between endpoints of ours), iperf3 or gridftp [default: by the addresses]
+    /// What measures: native (between endpoints of ours), iperf3, gridftp or ranges (of the files that a server has)
+    /// [default: by the addresses]
     #[arg(long, value_name = "NAME")]
     pub sampler: Option<SamplerKind>,
     /// An iperf3 server that runs at the other site [default: an endpoint with --iperf3 is asked to run one,

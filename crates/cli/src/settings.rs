@@ -410,6 +410,11 @@ impl TrustArgs {
         all.flat_map(|(option, path)| [option.into(), path.into()]).collect()
     }
 
+    /// What of it is said to a child of ours that speaks to others' servers.
+    pub fn of_servers(&self) -> Vec<OsString> {
+        self.tls_ca.iter().flat_map(|ca| ["--ca".into(), ca.into()]).collect()
+    }
+
     /// What of it no endpoint serves, beside the state directory that is used.
     pub fn private(&self) -> impl Iterator<Item = PathBuf> {
         let files = [&self.tls_ca, &self.tls_cert, &self.tls_key].into_iter().filter_map(Clone::clone);

@@ -11,6 +11,7 @@
 //! | a bound of connections a host | [`host::ceilings::Ceilings`], and what hosts bore before: [`host::held::HeldCeilings`] |
 //! | to get files | [`get::Download`], told by [`get::DownloadSettings`], telling by [`get::DownloadEvent`] |
 //! | their content as one stream | [`pipe::pipe`] |
+//! | how fast connections bring it | [`ranges::read`] |
 //! | to put files | [`put::Upload`], to a [`put::s3::S3Target`] or a [`put::dav::DavTarget`] |
 //! | tables beside the files | [`sidecar::Sidecars`] |
 //!
@@ -37,6 +38,9 @@ pub mod host;
 
 pub mod get;
 pub mod pipe;
+
+// What connections bring, measured.
+pub mod ranges;
 
 // Files to others' servers.
 pub mod put;

@@ -61,6 +61,8 @@ pub struct Program {
     pub path: PathBuf,
     /// What it is always told: the state directory and the keys.
     pub arguments: Vec<OsString>,
+    /// What it is told where it speaks to others' servers.
+    pub servers: Vec<OsString>,
 }
 
 impl Program {
@@ -68,7 +70,7 @@ impl Program {
     pub fn ours(arguments: Vec<OsString>) -> Self {
         let told = OURS.get().cloned().map_or_else(std::env::current_exe, Ok);
         // Found in the search path if the system does not say.
-        Self { path: told.unwrap_or_else(|_| "tidegate".into()), arguments }
+        Self { path: told.unwrap_or_else(|_| "tidegate".into()), arguments, servers: Vec::new() }
     }
 
     /// Says where ours is, for a process that runs another program, such as an interpreter. The first word counts.

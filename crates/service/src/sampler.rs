@@ -1,5 +1,6 @@
 //! Measures what a path carries with so many streams, by programs that do nothing else: our own between two
-//! endpoints, iperf3 against a server, `globus-url-copy` between two GridFTP servers.
+//! endpoints, iperf3 against a server, `globus-url-copy` between two GridFTP servers; and of others' servers by ranges of
+//! the files that are to be got.
 //!
 //! A sample runs in a child process, so that whatever goes wrong in it is one line here. The trait is
 //! asynchronous because all it does is wait for that child: a service waits for many at once, and dropping the
@@ -13,6 +14,7 @@ pub mod iperf3;
 pub(crate) mod native;
 mod omitted;
 pub(crate) mod program;
+pub(crate) mod ranges;
 mod watched;
 
 use std::future::Future;
@@ -51,11 +53,13 @@ pub enum SamplerKind {
     Iperf3,
     /// `globus-url-copy` from `/dev/zero` to `/dev/null`, third-party if both ends are servers.
     GridFtp,
+    /// Files of others' servers, of which a few ranges are read and thrown away.
+    Ranges,
 }
 
 impl SamplerKind {
     /// Every one of them.
-    pub const ALL: [Self; 3] = [Self::Native, Self::Iperf3, Self::GridFtp];
+    pub const ALL: [Self; 4] = [Self::Native, Self::Iperf3, Self::GridFtp, Self::Ranges];
 
     /// How it is written.
     pub const fn name(self) -> &'static str {
@@ -63,6 +67,7 @@ impl SamplerKind {
             Self::Native => "native",
             Self::Iperf3 => "iperf3",
             Self::GridFtp => "gridftp",
+            Self::Ranges => "ranges",
         }
     }
 
@@ -72,11 +77,12 @@ impl SamplerKind {
             Self::Native => native::MAX_STREAMS,
             Self::Iperf3 => iperf3::MAX_STREAMS,
             Self::GridFtp => gridftp::MAX_STREAMS,
+            Self::Ranges => ranges::MAX_STREAMS,
         }
     }
 
-    /// What measures the way between two addresses; `None` if nothing of ours speaks to both, and of an FTP server that
-    /// files are got from: it may be anybody's, and is there for its files.
+    /// What measures the way between two addresses; `None` if nothing of ours speaks to both. Of an FTP server that files
+    /// are got from those are read: it may be anybody's, and is there for its files.
     pub fn of(source: &str, destination: &str) -> Option<Self> {
         let scheme = |address: &str| {
             let scheme = address.split_once("://").map_or("file", |(scheme, _)| scheme);
@@ -84,8 +90,10 @@ impl SamplerKind {
         };
         let schemes = [scheme(source), scheme(destination)];
         let all = |known: &[&str]| schemes.iter().all(|scheme| known.contains(&scheme.as_str()));
-        if schemes == ["file", "file"] || schemes == ["ftp", "file"] {
+        if schemes == ["file", "file"] {
             None
+        } else if ranges::SCHEMES.contains(&schemes[0].as_str()) && schemes[1] == "file" {
+            Some(Self::Ranges)
         } else if all(&["file", "tg"]) {
             Some(Self::Native)
         } else if all(&["file", "gsiftp", "ftp"]) {
@@ -225,8 +233,11 @@ mod tests {
             ("file:///data", "gsiftp://b/y", Some(SamplerKind::GridFtp)),
             ("/data/big", "/data/copy", None),
             ("tg://a/x", "gsiftp://b/y", None),
-            ("https://a/x", "/data", None),
-            ("ftp://a/x", "/data", None),
+            ("https://a/x", "/data", Some(SamplerKind::Ranges)),
+            ("S3://a/x", "file:///data", Some(SamplerKind::Ranges)),
+            ("ftp://a/x", "/data", Some(SamplerKind::Ranges)),
+            ("https://a/x", "tg://b/y", None),
+            ("/data", "https://a/x", None),
             ("/data", "ftp://a/x", Some(SamplerKind::GridFtp)),
         ] {
             assert_eq!(SamplerKind::of(source, destination), kind, "{source} {destination}");

@@ -31,10 +31,10 @@ use crate::terminal;
 /// gives the optimum. Samples and answer are remembered.
 #[derive(Debug, Args)]
 pub struct EstimateArgs {
-    /// Where the data is: tg://…, NAME:…, gsiftp://…, ftp://… or a path of this host
+    /// Where the data is: tg://…, NAME:…, gsiftp://…, ftp://…, http(s)://…, s3://…, gs://… or a path of this host
     #[arg(value_name = "SRC")]
     source: OsString,
-    /// Where it is to go, in the same words
+    /// Where it is to go: tg://…, NAME:…, gsiftp://…, ftp://… or a path of this host
     #[arg(value_name = "DST")]
     destination: OsString,
     /// How much there is [default: the size of SRC, if that is a file of this host]
@@ -126,7 +126,8 @@ fn estimate(args: &EstimateArgs, caller: &Caller) -> Result<Answer, (u8, String)
             (code, in_one_line(&error))
         });
     }
-    let program = Program::ours(args.trust.arguments(&state));
+    let mut program = Program::ours(args.trust.arguments(&state));
+    program.servers = args.trust.of_servers();
     let database = history_url(args.database.as_deref(), &state);
     let tells = !args.output.json && terminal::can_show_view();
     let answer = estimate_and_wait(program, &database, &request, stopped(caller), &mut |event| {

@@ -111,6 +111,7 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let trusted = args.trusted()?;
     let mut program = Program::ours(vec!["--state".into(), state.clone().into()]);
     program.arguments.extend(trusted.endpoints.iter().cloned());
+    program.servers.clone_from(&trusted.servers);
     let mut programs = Programs::new(program.path.clone(), state.clone());
     let (servers, globus) = (trusted.servers.clone(), programs.globus.clone());
     let sizes = Sizes { program: program.path.clone(), servers, globus };

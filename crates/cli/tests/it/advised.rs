@@ -55,10 +55,10 @@ fn a_running_service_measures_remembers_and_tells_how_it_goes() {
     assert!(told.contains("event: sampling") && told.contains("\"event\":\"sampled\""), "{told}");
     assert!(told.contains("event: answer") && !told.contains(endpoint.secret()), "{told}");
     // What makes no sense, and who is not there, are one line.
-    let wrong =
-        service.run(&world, &["estimate", "ftp://h/x", "/y", "--bytes=1GiB", "--server", &service.url]);
+    let wrong = service
+        .run(&world, &["estimate", "ftp://h/x", "tg://T@h/y", "--bytes=1GiB", "--server", &service.url]);
     assert!(
-        wrong.code == 2 && wrong.err.lines().count() == 1 && wrong.err.contains("not sampled"),
+        wrong.code == 2 && wrong.err.lines().count() == 1 && wrong.err.contains("no sampler speaks"),
         "{wrong:?}"
     );
     let away =

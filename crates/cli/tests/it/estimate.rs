@@ -4,6 +4,7 @@
 use crate::common;
 use crate::common::World;
 use serde_json::{Value, json};
+use testkit::scripted::{Request, Scripted, Then, http};
 
 /// 10 Mbit/s a stream and 40 Mbit/s in all: four streams.
 const FOUR: [&str; 4] = ["--limit-network", "10Mbit/s", "--limit-link", "40Mbit/s"];
@@ -393,6 +394,55 @@ fn nothing_and_little_are_answered_without_a_sample() {
 }
 
 #[test]
+fn files_of_a_server_are_sampled_by_ranges_of_them() {
+    const SIZE: usize = 32 << 20;
+    let world = World::new();
+    let web = Scripted::http(|request| {
+        let size = SIZE.to_string();
+        let range = request.header("range").and_then(|range| range.strip_prefix("bytes=")?.split_once('-'));
+        let number = |text: &str| text.parse::<usize>().expect("a number");
+        if !request.path().ends_with("/big") {
+            return (http("404 Not Found", &[("Content-Length", "0")], b""), Then::Keep);
+        }
+        match range.filter(|_| request.lines[0].starts_with("GET ")) {
+            Some((first, last)) => {
+                let (first, last) = (number(first), number(last));
+                let range = format!("bytes {first}-{last}/{SIZE}");
+                let length = (last + 1 - first).to_string();
+                let headers = [("Content-Length", length.as_str()), ("Content-Range", &range)];
+                (http("206 Partial Content", &headers, &vec![0; last + 1 - first]), Then::Keep)
+            }
+            None => {
+                let headers = [("Content-Length", size.as_str()), ("Accept-Ranges", "bytes")];
+                (http("200 OK", &headers, b""), Then::Keep)
+            }
+        }
+    });
+    let estimate = |name: &str| {
+        let url = web.url(name);
+        let arguments = ["estimate", url.as_str(), "here/", "--bytes", "1GiB", "--sample-time", "400ms"];
+        world.json(&[&arguments[..], &FOUR, &["--max-streams", "2"]].concat())
+    };
+    let (code, missing) = estimate("none");
+    assert!(code == 1 && missing["error"].as_str().is_some_and(|why| why.contains("404")), "{missing}");
+    let (code, answer) = estimate("big");
+    assert_eq!(
+        (code, &answer["sampler"], &answer["origin"]["kind"]),
+        (0, &"ranges".into(), &"sampled".into())
+    );
+    let ns: Vec<u64> = answer["samples"].as_array().expect("samples").iter().map(streams).collect();
+    assert_eq!(ns, [1, 2], "{answer}");
+    // Each byte once a sample at the most, and nothing else.
+    let cost = answer["cost_bytes"].as_u64().expect("bytes");
+    assert!(cost > 0 && cost <= 2 * SIZE as u64, "{answer}");
+    let got = |request: &Request| request.lines[0].starts_with("GET ");
+    let requests = web.requests();
+    assert!(requests.iter().filter(|request| got(request)).count() >= 3, "{requests:?}");
+    let of_the_file = |request: &&Request| request.path() == "/big" && request.header("range").is_some();
+    assert!(requests.iter().filter(|request| got(request)).all(|request| of_the_file(&request)), "{requests:?}");
+}
+
+#[test]
 fn what_cannot_be_measured_is_one_line() {
     let world = World::new();
     let nowhere = nowhere(&world);
@@ -404,6 +454,10 @@ fn what_cannot_be_measured_is_one_line() {
         (&["x", "https://127.0.0.1:1/x", "--iperf3", "127.0.0.1:1"], 1, "iperf3"),
         (&["x", "y"], 2, "no sampler speaks to both ends"),
         (&["x", "https://h/y"], 2, "no sampler speaks to both ends"),
+        (&["http://127.0.0.1:1/x", "y"], 1, "127.0.0.1:1"),
+        (&["https://h/x", "y", "--sampler", "native"], 2, "both ends are on this host"),
+        (&["s3://b/x", "gsiftp://h/y", "--sampler", "ranges"], 2, "destination is to be a path"),
+        (&["x", "y", "--sampler", "ranges"], 2, "ranges sampler reads files of"),
         (&["tg://h", "tg://i", "--iperf3", "h"], 2, "one end is to be here"),
         (&["x", "ftp://h/y", "--sampler", "iperf3"], 2, "iperf3 needs a server"),
         (&["x", &nowhere, "--sampler", "ping"], 2, "no sampler"),

@@ -57,7 +57,7 @@ export function estimateView({ root, query, complain }) {
   const source = h("input", { id: "source", required: true, spellcheck: "false", autocomplete: "off", placeholder: "/data or tg://…@dtn1.example.org:7117/" });
   const destination = h("input", { id: "destination", required: true, spellcheck: "false", autocomplete: "off", placeholder: "tg://…@dtn2.example.org:7117/" });
   const size = h("input", { id: "bytes", required: true, value: "10 GiB", inputmode: "text", autocomplete: "off", "aria-describedby": "bytes-hint" });
-  const sampler = h("select", { id: "sampler" }, [["", "whichever fits the addresses"], ["native", "Tidegate, memory to memory"], ["iperf3", "iperf3"], ["gridftp", "GridFTP"]].map(([value, name]) => h("option", { value }, name)));
+  const sampler = h("select", { id: "sampler" }, [["", "whichever fits the addresses"], ["native", "Tidegate, memory to memory"], ["iperf3", "iperf3"], ["gridftp", "GridFTP"], ["ranges", "ranges of the files"]].map(([value, name]) => h("option", { value }, name)));
   const model = h("select", { id: "model" }, [["averaged", "all, averaged"], ["published", "as EOS published"], ...MODELS.map((name) => [name, NAMES[name]])].map(([value, name]) => h("option", { value }, name)));
   const history = h("input", { id: "use-history", type: "checkbox", checked: true });
   const button = h("button", { type: "submit", class: "primary" }, "Estimate");

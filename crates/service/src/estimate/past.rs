@@ -360,6 +360,7 @@ fn method(kind: SamplerKind) -> Method {
         SamplerKind::Native => Method::Native,
         SamplerKind::Iperf3 => Method::Iperf3,
         SamplerKind::GridFtp => Method::Gridftp,
+        SamplerKind::Ranges => Method::Ranges,
     }
 }
 
@@ -378,6 +379,7 @@ fn kind(method: Method) -> Option<SamplerKind> {
         Method::Native => Some(SamplerKind::Native),
         Method::Iperf3 => Some(SamplerKind::Iperf3),
         Method::Gridftp => Some(SamplerKind::GridFtp),
+        Method::Ranges => Some(SamplerKind::Ranges),
         Method::Transfers => None,
     }
 }

@@ -18,6 +18,7 @@ use crate::pair::{Pair, Site};
 use crate::sampler::gridftp::GridFtp;
 use crate::sampler::iperf3::{self, Helper, Iperf3, Other, Server};
 use crate::sampler::native::{End, Native};
+use crate::sampler::ranges::Ranges;
 use crate::sampler::{Amount, Failure, Sampler, SamplerError, SamplerKind, gridftp};
 
 use super::Program;
@@ -78,6 +79,9 @@ pub struct EstimateRequest {
     /// The credential for GridFTP servers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub x509proxy: Option<PathBuf>,
+    /// What else of the source there is for `ranges` to read, beside the first.
+    #[serde(skip)]
+    pub files: Vec<String>,
     /// How the transfer will go, where it differs from the default.
     #[serde(default, deserialize_with = "object")]
     pub terms: Terms,
@@ -120,6 +124,11 @@ impl Terms {
     fn limits(&self) -> impl Iterator<Item = (&'static str, BitRate)> {
         let limits = [("network", self.limit_network), ("link", self.limit_link)];
         limits.into_iter().filter_map(|(name, rate)| Some((name, rate?)))
+    }
+
+    /// The same by the names that they have where files are got from servers.
+    fn limits_of_servers(&self) -> impl Iterator<Item = (&'static str, BitRate)> {
+        self.limits().map(|(name, rate)| (if name == "link" { "rate" } else { name }, rate))
     }
 }
 
@@ -175,6 +184,7 @@ impl EstimateRequest {
             always_sample: false,
             buffer_bytes: None,
             x509proxy: None,
+            files: Vec::new(),
             terms: Terms::default(),
         }
     }
@@ -231,15 +241,9 @@ impl EstimateRequest {
         let by_server = self.iperf3.is_some().then_some(SamplerKind::Iperf3);
         let known = self.sampler.or(by_server).or_else(|| SamplerKind::of(&self.source, &self.destination));
         known.ok_or_else(|| {
-            if is_ftp(&self.source) {
-                return usage(
-                    "an ftp:// server that files are got from is not sampled; name the sampler where it is your own: \
-                     gridftp",
-                );
-            }
             usage(
                 "no sampler speaks to both ends: one is to be tg://, gsiftp:// or ftp://, the other the same or a \
-                 path of this host; or name an iperf3 server at the remote site",
+                 path of this host; or http(s)://, s3:// or gs:// to a path; or name an iperf3 server at the remote site",
             )
         })
     }
@@ -265,6 +269,15 @@ impl EstimateRequest {
             Some(SamplerKind::Iperf3 | SamplerKind::GridFtp) => {
                 Conditions { buffer_bytes: self.buffer_bytes, mtu_bytes, ..Conditions::default() }
             }
+            Some(SamplerKind::Ranges) => Conditions {
+                limits_bps: self
+                    .terms
+                    .limits_of_servers()
+                    .map(|(name, rate)| (name.to_owned(), rate))
+                    .collect(),
+                mtu_bytes,
+                ..Conditions::default()
+            },
             None => Conditions::default(),
         }
     }
@@ -318,12 +331,15 @@ impl EstimateRequest {
                 let options = gridftp::GridFtpOptions { buffer, proxy: self.x509proxy.clone() };
                 Box::new(GridFtp::new(&self.source, &self.destination, options)?)
             }
+            SamplerKind::Ranges => {
+                let rates =
+                    self.terms.limits().map(|(name, rate)| format!("--limit-{name}={}bit/s", rate.0).into());
+                let options = ours.servers.iter().cloned().chain(rates).collect();
+                let urls = [&self.source].into_iter().chain(&self.files).cloned().collect();
+                Box::new(Ranges::new(ours.path.clone(), urls, &self.destination, options)?)
+            }
         })
     }
-}
-
-fn is_ftp(address: &str) -> bool {
-    address.get(..6).is_some_and(|scheme| scheme.eq_ignore_ascii_case("ftp://"))
 }
 
 fn usage(why: &str) -> SamplerError {
@@ -346,7 +362,7 @@ mod tests {
     use super::*;
 
     fn ours() -> Program {
-        Program { path: "tidegate".into(), arguments: vec!["--state=/s".into()] }
+        Program { path: "tidegate".into(), arguments: vec!["--state=/s".into()], servers: Vec::new() }
     }
 
     #[test]
@@ -386,6 +402,8 @@ mod tests {
         let bad = [
             EstimateRequest { destination: "/copy".into(), ..ok.clone() },
             EstimateRequest { destination: "https://h/x".into(), ..ok.clone() },
+            EstimateRequest { sampler: Some(SamplerKind::Ranges), ..ok.clone() },
+            EstimateRequest { source: "https://h/x".into(), ..ok.clone() },
             EstimateRequest {
                 sampler: Some(SamplerKind::Iperf3),
                 destination: "ftp://h/x".into(),

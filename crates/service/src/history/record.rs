@@ -50,6 +50,8 @@ pub enum Method {
     Iperf3,
     /// By `globus-url-copy`.
     Gridftp,
+    /// By ranges of a server's files.
+    Ranges,
     /// By what earlier transfers reached, with no sample taken.
     Transfers,
 }

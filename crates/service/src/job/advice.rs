@@ -86,7 +86,7 @@ impl Request {
             clear: self.option("--data-plane") == Some("clear"),
             verify: self.option("--verify").map(str::parse::<Verify>).transpose()?,
             limit_network: rate("--limit-network")?,
-            limit_link: rate("--limit-link")?,
+            limit_link: rate("--limit-link")?.or(rate("--limit-rate")?),
         };
         // History keeps what came from one archive apart from what came from another.
         let source = match self.is_archive() {
@@ -107,6 +107,7 @@ impl Request {
             always_sample: self.always_sample,
             buffer_bytes: self.buffer_bytes,
             x509proxy: self.x509proxy.clone(),
+            files: self.sources.iter().skip(1).cloned().collect(),
             terms,
             ..asked
         })

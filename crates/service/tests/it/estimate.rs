@@ -71,7 +71,7 @@ fn program(directory: &Path, script: &str) -> Program {
     let text = format!("#!/bin/sh\n{script}");
     writer.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
     assert!(writer.wait().expect("waited").success());
-    Program { path, arguments: Vec::new() }
+    Program { path, arguments: Vec::new(), servers: Vec::new() }
 }
 
 fn pair() -> Pair {
@@ -427,17 +427,34 @@ async fn old_logs_answer_whoever_accepts_their_age_even_where_nothing_samples() 
         ..EstimateRequest::new("https://mirror.example.org/x", "/data", ByteCount::gib(1))
     };
     let error = ask(&estimator, &asked(years(2))).await.expect_err("too old");
-    assert!(matches!(error, EstimateError::Usage(_)), "{error:?}");
+    assert!(matches!(error, EstimateError::Unknown(_)), "{error:?}");
     let answer = ask(&estimator, &asked(years(4))).await.expect("known");
     assert!(is_from_history(&answer) && answer.streams > 1 && rounded(&answer) == Some(200.0), "{answer:?}");
 }
 
 #[tokio::test]
-async fn an_ftp_server_that_files_are_got_from_is_not_sampled() {
+async fn of_a_server_that_files_are_got_from_those_are_read() {
     let place = Place::new().await;
-    let asked = EstimateRequest::new("ftp://archive.example.org/x", "/data", ByteCount::gib(1));
-    let error = ask(&place.estimator("exit 1"), &asked).await.expect_err("not sampled");
-    assert!(matches!(&error, EstimateError::Usage(why) if why.contains("is not sampled")), "{error:?}");
+    // 10 MB/s a connection up to four, of the very file, told on standard input.
+    let script = r#"[ "$1" = ranges ] || exit 1; read url; [ "${url#*://}" = archive.example.org/x ] || exit 1
+        n=$3; [ "$n" -gt 4 ] && n=4
+        echo "{\"bytes\":1,\"time_us\":1,\"counted_bytes\":${n}0000000,\"counted_us\":1000000,\"end\":\"enough\"}""#;
+    let estimator = place.estimator(script);
+    for scheme in ["ftp", "https", "s3"] {
+        let source = format!("{scheme}://archive.example.org/x");
+        let asked = EstimateRequest::new(&source, "/data", ByteCount::gib(100));
+        let answer = ask(&estimator, &asked).await.expect("sampled");
+        assert_eq!((answer.sampler, answer.streams), (Some(SamplerKind::Ranges), 4), "{answer:?}");
+        // It is known by its method, and of a public archive's server no more is asked than it bears.
+        let known = EstimateRequest { use_history: true, sampler: Some(SamplerKind::Ranges), ..asked };
+        assert!(is_from_history(&ask(&estimator, &known).await.expect("known")));
+    }
+    let rate = ["--optimizer=fixed".to_owned(), "--limit-rate=80Mbit/s".to_owned()];
+    let request =
+        Request { options: rate.into(), ..Request::transfer("https://archive.example.org/x", "/data") };
+    let request = Request { bytes: Some(ByteCount::gib(100)), ..request };
+    let chosen = Chooser::new(estimator, sizes()).estimate(Arc::new(request), 32).await.expect("sampled");
+    assert_eq!(chosen.streams, 4);
 }
 
 /// By programs that are not there.

@@ -90,7 +90,7 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
         lease_term: tidegate_service::fleet::TERM,
         retention: Default::default(),
         limits: Limits::default(),
-        program: Program { path: path.clone(), arguments: Vec::new() },
+        program: Program { path: path.clone(), arguments: Vec::new(), servers: Vec::new() },
         sizes: Sizes { program: path, servers: Vec::new(), globus: "none".into() },
         names: Names::default(),
         mover: Box::new(move || Ok(Arc::new(Gated(gated)))),

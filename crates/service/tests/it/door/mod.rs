@@ -69,7 +69,7 @@ pub async fn api(config: &Config) -> Api {
     let history = format!("sqlite:{}", config.state.join("history.db").display());
     let history = History::open(&history).await.expect("a history");
     let queue = Arc::new(Queue::open(&config.state).await.expect("a queue"));
-    let program = Program { path: "tidegate".into(), arguments: Vec::new() };
+    let program = Program { path: "tidegate".into(), arguments: Vec::new(), servers: Vec::new() };
     let estimator = Estimator::new(program, Some(history.clone()));
     let parts = scheduler::Parts {
         queue,

@@ -1,0 +1,234 @@
+//! `tidegate ranges`: what others' servers give by so many connections, of the very files that are to be got. A few ranges
+//! of them are read and thrown away.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+use tidegate_control::{BitRate, ByteCount};
+use tidegate_fetch::host::ceilings::Ceilings;
+
+use crate::address;
+use crate::pair::Site;
+use crate::sampler::program::{Invocation, ProgramOutput};
+use crate::sampler::{
+    Amount, Failure, Measured, Measuring, RISING, SHORTEST_PIECE, STILL_ROSE, Sampler, SamplerError,
+    SamplerKind,
+};
+
+/// Most connections to a server of which nothing is known; to public ones no more than they bear.
+pub(super) const MAX_STREAMS: u16 = 64;
+
+/// A sample by bytes ends after so long, however much is left.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// What is said of a sample that had no more to read.
+const ALL_READ: &str = "all there is was read before its rate was steady";
+
+/// The schemes of servers whose files can be read in ranges.
+pub(super) const SCHEMES: [&str; 6] = ["http", "https", "s3", "gs", "ftp", "ftps"];
+
+/// Measures with `tidegate ranges`.
+pub struct Ranges {
+    program: PathBuf,
+    urls: Vec<String>,
+    options: Vec<OsString>,
+    most: u16,
+}
+
+impl Ranges {
+    /// What comes here of files at `urls`, by our own `program` with `options` of whom to trust and of rates to keep.
+    pub fn new(
+        program: PathBuf,
+        urls: Vec<String>,
+        destination: &str,
+        options: Vec<OsString>,
+    ) -> Result<Self, SamplerError> {
+        let usage = |why: &str| Err(SamplerError::new(Failure::Usage, why));
+        let known = |url: &String| {
+            address::scheme(url).is_some_and(|scheme| SCHEMES.contains(&scheme.as_str()))
+                && !url.contains(['\n', '\r'])
+        };
+        if urls.is_empty() || !urls.iter().all(known) {
+            return usage("the ranges sampler reads files of http(s)://, s3://, gs:// and ftp(s):// servers");
+        }
+        if !matches!(address::scheme(destination).as_deref(), None | Some("file")) {
+            return usage("the ranges sampler measures to this host: the destination is to be a path");
+        }
+        let ceilings = Ceilings::default();
+        let bears = |url: &String| {
+            let site = Site::of(url).ok()?;
+            Some(ceilings.of(site.public_server()?))
+        };
+        let most = urls.iter().filter_map(bears).min().map_or(MAX_STREAMS, |most| most.min(MAX_STREAMS));
+        Ok(Self { program, urls, options, most })
+    }
+
+    fn command(&self, streams: u16, amount: Amount) -> Invocation {
+        let mut program = Invocation::new(&self.program, "tidegate");
+        program.args(["ranges", "--connections", &streams.to_string()]);
+        let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
+        let (piece, time) = match amount {
+            Amount::Time(time) => {
+                program.args(["--steady", &milliseconds(time)]);
+                (Amount::piece(time), RISING + time)
+            }
+            Amount::Bytes(bytes) => {
+                program.args(["--bytes", &format!("{}B", bytes.0)]);
+                (SHORTEST_PIECE, LONGEST)
+            }
+        };
+        program.args(["--piece", &milliseconds(piece), "--time", &milliseconds(time)]);
+        program.args(&self.options);
+        // An address may hold a password: it is not told on a command line.
+        program.input((self.urls.join("\n") + "\n").into_bytes());
+        program
+    }
+}
+
+impl Sampler for Ranges {
+    fn kind(&self) -> SamplerKind {
+        SamplerKind::Ranges
+    }
+
+    fn max_streams(&self) -> u16 {
+        self.most
+    }
+
+    fn measure(&mut self, streams: u16, amount: Amount) -> Measuring<'_> {
+        Box::pin(async move {
+            let amount = amount.checked()?;
+            let mut said = String::new();
+            let heard = |line: &str, _| {
+                if !line.is_empty() {
+                    line.clone_into(&mut said);
+                }
+            };
+            let ended = self.command(streams, amount).run(amount.limit(), heard).await?;
+            read(&ended, &said, streams)
+        })
+    }
+}
+
+/// What `tidegate ranges` prints.
+#[derive(Deserialize)]
+struct Report {
+    bytes: ByteCount,
+    time_us: u64,
+    counted_bytes: ByteCount,
+    counted_us: u64,
+    end: End,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum End {
+    Enough,
+    Late,
+    All,
+}
+
+/// Reads what it printed; `said` is the last line of its messages.
+fn read(ended: &ProgramOutput, said: &str, streams: u16) -> Result<Measured, SamplerError> {
+    if !ended.status.success() {
+        let said = said.trim_start_matches("tidegate: ");
+        let why = if said.is_empty() { format!("tidegate ranges: {}", ended.how()) } else { said.to_owned() };
+        return Err(SamplerError::new(Failure::Failed, why));
+    }
+    let report: Report = serde_json::from_slice(&ended.output).map_err(|error| {
+        SamplerError::new(Failure::Garbage, format!("tidegate ranges printed what cannot be read: {error}"))
+    })?;
+    let (bytes, time) = match report.counted_us {
+        0 => (report.bytes, report.time_us.max(1)),
+        time => (report.counted_bytes, time),
+    };
+    let measured = Duration::from_micros(time);
+    let note = match report.end {
+        End::Enough => None,
+        End::Late => Some(STILL_ROSE),
+        End::All => Some(ALL_READ),
+    };
+    Ok(Measured {
+        streams,
+        throughput: BitRate::over(bytes, measured),
+        bytes: report.bytes,
+        measured,
+        spent: ended.spent,
+        note: note.map(str::to_owned),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn ended(code: i32, output: &str) -> ProgramOutput {
+        let status = ExitStatus::from_raw(code << 8);
+        ProgramOutput { status, output: output.as_bytes().to_vec(), spent: Duration::from_secs(2) }
+    }
+
+    fn of(urls: &[&str], destination: &str) -> Result<Ranges, SamplerError> {
+        let urls = urls.iter().map(|url| (*url).to_owned()).collect();
+        Ranges::new("tidegate".into(), urls, destination, vec!["--ca=/ca.pem".into()])
+    }
+
+    #[test]
+    fn servers_are_asked_for_no_more_connections_than_they_bear() {
+        let most = |urls: &[&str]| of(urls, "/data").map(|ranges| ranges.max_streams()).ok();
+        assert_eq!(most(&["https://ftp.sra.ebi.ac.uk/vol1/x"]), Some(8));
+        assert_eq!(most(&["http://h/x", "ftp://ftp.sra.ebi.ac.uk/x"]), Some(8));
+        assert_eq!(most(&["http://h:8080/x"]), Some(32));
+        assert_eq!(most(&["S3://bucket/key"]), Some(MAX_STREAMS));
+        for (urls, destination) in [
+            (&["tg://T@h/x"][..], "/data"),
+            (&["/a"], "/data"),
+            (&[], "/data"),
+            (&["http://h/x", "/a"], "/data"),
+            (&["http://h/x\nftp://other/"], "/data"),
+            (&["http://h/x"], "tg://T@h/"),
+        ] {
+            assert_eq!(
+                of(urls, destination).err().map(|error| error.failure),
+                Some(Failure::Usage),
+                "{urls:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_address_stands_on_a_command_line() {
+        let ranges = of(&["https://u:SECRET@h/x", "s3://b/k"], "file:///data").expect("servers");
+        let command = ranges.command(4, Amount::Time(Duration::from_secs(1)));
+        let text = format!("{command:?}");
+        assert!(text.contains("\"--ca=/ca.pem\"") && text.contains("\"--steady\" \"1000ms\""), "{text}");
+        assert!(!text.contains("SECRET"), "{text}");
+    }
+
+    #[test]
+    fn what_it_printed_is_a_sample_or_a_line() {
+        let report = |counted: u64, end: &str| {
+            let json = serde_json::json!({
+                "bytes": 9_000_000, "time_us": 2_000_000, "counted_bytes": counted * 5, "counted_us": counted, "end": end,
+            });
+            read(&ended(0, &json.to_string()), "", 4)
+        };
+        let measured = report(500_000, "enough").expect("a sample");
+        assert_eq!((measured.throughput, measured.bytes), (BitRate::mbps(40), ByteCount(9_000_000)));
+        assert_eq!((measured.streams, measured.note), (4, None));
+        assert!(report(500_000, "late").expect("a sample").note.is_some_and(|note| note.contains("rose")));
+        let all = report(0, "all").expect("a sample");
+        assert_eq!((all.throughput, all.note.is_some()), (BitRate::mbps(36), true));
+        let garbage = report(1, "else").expect_err("no such end");
+        assert_eq!(garbage.failure, Failure::Garbage);
+        let failed =
+            read(&ended(3, ""), "tidegate: http://u:p@h/x: 404 Not Found", 4).expect_err("it failed");
+        assert_eq!(
+            (failed.failure, failed.to_string().as_str()),
+            (Failure::Failed, "http://h/x: 404 Not Found")
+        );
+    }
+}
