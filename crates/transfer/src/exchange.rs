@@ -290,8 +290,9 @@ pub fn converse(
         }
         if checked.elapsed() >= CHECK {
             checked = Instant::now();
-            if let Side::Send(sender) = side {
-                sender.check_streams();
+            match side {
+                Side::Send(sender) => sender.check_streams(),
+                Side::Receive(receiver, _) => receiver.check_streams(),
             }
         }
         if let Some(error) = side.failure() {

@@ -5,6 +5,7 @@
 //! only, and so that a simulation replaces what it needs in one place. Nothing here is a trait object: it all compiles to
 //! the call beneath it (docs/decisions/0010).
 
+pub(crate) mod buffers;
 pub mod clock;
 pub mod confined;
 pub mod durable;

@@ -18,6 +18,7 @@ use crate::pipeline::dialer::Dialer;
 use crate::pipeline::joint::{JoinedStream, Joint};
 use crate::pipeline::staging::Block;
 use crate::pipeline::stream_sums::{StreamSums, add};
+use crate::sys::buffers::SendBuffer;
 use crate::sys::clock::Instant;
 use crate::sys::net::{self, Shutdown, TcpStream};
 use crate::sys::sync::{Condvar, Mutex};
@@ -108,6 +109,8 @@ struct Flight<F> {
     handed_over: u64,
     /// Bytes that may wait in the kernel to be sent.
     queued: u32,
+    /// Where they wait, and what was sent until it is acknowledged.
+    buffer: SendBuffer,
     /// Whether the receiver has taken anything from it.
     useful: Arc<AtomicBool>,
     /// Since when it is waited for a confirmation.
@@ -187,6 +190,7 @@ impl<F> DataStreams<F> {
             socket,
             handed_over: 0,
             queued: u32::MAX,
+            buffer: SendBuffer::default(),
             useful: Arc::clone(&useful),
             since: Instant::now(),
             counted: 0,
@@ -300,8 +304,8 @@ impl<F> DataStreams<F> {
 
     /// Keeps what waits in the kernel to be sent short on every stream. That queue grows to megabytes as long as
     /// a stream is quick, and nothing in it can go by another one: where it becomes slow, all else has long
-    /// arrived before that does.
-    pub fn shorten_queues(&self) {
+    /// arrived before that does. Where a buffer holds a stream back, it is raised.
+    pub fn tend_queues(&self) {
         let mut flights = self.flights.lock().expect("not poisoned");
         for flight in flights.live.values_mut() {
             let Some(socket) = &flight.socket else { continue };
@@ -313,6 +317,7 @@ impl<F> DataStreams<F> {
             {
                 flight.queued = queued;
             }
+            flight.buffer.look(socket, &info);
         }
     }
 
@@ -497,7 +502,7 @@ mod tests {
         data_streams.arrived(index, Channel::Clear(stream), 1);
         let data_stream = data_streams.open(0).expect("arrived").expect("open");
         if shorten {
-            data_streams.shorten_queues();
+            data_streams.tend_queues();
         }
         let piece = vec![0; BLOCK as usize];
         let mut taken = 0;

@@ -26,6 +26,7 @@ use crate::quota::{Held, Share, remember};
 use crate::selection::{Selection, Taking};
 use crate::split::Split;
 use crate::store::Sink;
+use crate::sys::buffers::look_at_receive_buffer;
 use crate::sys::clock::Instant;
 use crate::sys::net::{Shutdown, TcpStream};
 use crate::sys::processors::CpuTime;
@@ -430,6 +431,12 @@ impl Receiver {
                 _ => self.shared.outbox.send(&Message::StreamLost(index)),
             }
         }
+    }
+
+    /// Raises the buffers of streams that they hold back; called a few times a second.
+    pub fn check_streams(&self) {
+        let streams = self.streams.lock().expect("not poisoned");
+        streams.iter().filter_map(|stream| stream.socket.as_ref()).for_each(look_at_receive_buffer);
     }
 
     /// Tells the sender which frames have been taken; called every few milliseconds.

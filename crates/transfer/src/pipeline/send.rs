@@ -280,7 +280,7 @@ impl Sender {
     /// others short, and sees whether the way around the read pool is open; called a few times a second.
     pub fn check_streams(&self) {
         self.shared.settle();
-        self.shared.data_streams.shorten_queues();
+        self.shared.data_streams.tend_queues();
         if let Some(patience) = self.shared.peer.patience {
             let streams = self.shared.data_streams.overdue(patience);
             if !streams.is_empty() {

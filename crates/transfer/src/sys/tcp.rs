@@ -33,6 +33,13 @@ pub struct TcpInfo {
     pub busy: Duration,
     /// How long of that the peer's window has held us back.
     pub receiver_limited: Duration,
+    /// How long of it our own buffer has.
+    pub sender_limited: Duration,
+    /// Bytes that are sent and not acknowledged, and those that wait to be sent.
+    pub in_flight: u64,
+    pub unsent: u64,
+    /// The most bytes that were read of what came within a round trip.
+    pub read_in_round_trip: u32,
 }
 
 /// What `tcp_info` takes, in words.
@@ -64,6 +71,7 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
     let has_delivery = size >= std::mem::offset_of!(libc::tcp_info, tcpi_delivery_rate) + 8;
     let has_acknowledged = size >= std::mem::offset_of!(libc::tcp_info, tcpi_bytes_acked) + 8;
     let has_busy = size >= std::mem::offset_of!(libc::tcp_info, tcpi_rwnd_limited) + 8;
+    let has_sender = size >= std::mem::offset_of!(libc::tcp_info, tcpi_sndbuf_limited) + 8;
     let busy = |us: u64| Duration::from_micros(if has_busy { us } else { 0 });
     Some(TcpInfo {
         retransmits: u64::from(info.tcpi_total_retrans),
@@ -77,6 +85,10 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
         app_limited: has_delivery && first[APP_LIMITED.0] & APP_LIMITED.1 != 0,
         busy: busy(info.tcpi_busy_time),
         receiver_limited: busy(info.tcpi_rwnd_limited),
+        sender_limited: busy(if has_sender { info.tcpi_sndbuf_limited } else { 0 }),
+        in_flight: u64::from(info.tcpi_unacked) * u64::from(info.tcpi_snd_mss),
+        unsent: if has_least { u64::from(info.tcpi_notsent_bytes) } else { 0 },
+        read_in_round_trip: info.tcpi_rcv_space,
         acknowledged: has_acknowledged.then_some(info.tcpi_bytes_acked),
     })
 }
@@ -105,4 +117,16 @@ pub fn limit_rate(stream: &TcpStream, bytes_per_second: Option<u64>) -> std::io:
 /// Lets `stream` take bytes only while fewer than `bytes` wait in the kernel to be sent for the first time.
 pub fn limit_unsent(stream: &TcpStream, bytes: u32) -> std::io::Result<()> {
     SockRef::from(stream).set_tcp_notsent_lowat(bytes)
+}
+
+/// Lets the window that is offered on `stream` grow to so many bytes, where its buffer has room for that.
+#[allow(unsafe_code)]
+pub fn clamp_window(stream: &TcpStream, bytes: usize) -> std::io::Result<()> {
+    let most = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+    // SAFETY: the kernel reads one number of the size of a `c_int`.
+    let result = unsafe {
+        let (pointer, size) = ((&raw const most).cast(), size_of::<libc::c_int>() as libc::socklen_t);
+        libc::setsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_WINDOW_CLAMP, pointer, size)
+    };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
