@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from lab import aimd, automdt, beyond, drawn, eight, far, ldm, many, python, remembered, rows, ssh
+from lab import aimd, automdt, beyond, buffers, drawn, eight, far, jobs, ldm, many, python, remembered, rows, ssh
 from lab.controllers import cells as controllers
 from lab.controllers.report import page as controllers_page
 from lab.eos import shards as eos
@@ -43,12 +43,14 @@ CHAPTERS = (
     Chapter("beyond-rows", rows.SHARDS, rows.page),
     Chapter("beyond-memory", remembered.SHARDS, remembered.page),
     Chapter("far", far.SHARDS, far.page),
+    Chapter("buffers", buffers.SHARDS, buffers.page),
     Chapter("ssh", ssh.SHARDS, ssh.page),
     Chapter("many", many.SHARDS, many.page),
     Chapter("python", python.SHARDS, python.page),
     Chapter("get", get.SHARDS, get.page),
     Chapter("fastbiodl", get.SHARDS, fastbiodl_page),
     Chapter("eos", eos.SHARDS, eos.page),
+    Chapter("jobs", jobs.SHARDS, jobs.page),
     Chapter("fleet-slurm", fleet.SHARDS, fleet_page),
     Chapter("fleet-controllers", eight.SHARDS, eight.page),
 )

@@ -1,5 +1,6 @@
 """What a page says of the runs themselves: on what, by what and when; what failed; how the default rule stands."""
 
+import statistics
 from collections.abc import Iterable, Sequence
 
 from lab import install
@@ -24,6 +25,12 @@ def measured_on(records: Sequence[Record]) -> str:
     when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
     said = f"{install.describe()}. {'; '.join(builds) or 'The program is not named'}. {when}."
     return " ".join(filter(None, (said, disturbances(good))))
+
+
+def others_used(records: Sequence[Record]) -> str:
+    """What else the machine did."""
+    used = [record.notes["noise"]["other_cpus"] for record in records if record.ok and "noise" in record.notes]
+    return f" In the median run others used {statistics.median(used):.1f} of its processors." if used else ""
 
 
 def failures(records: Iterable[Record]) -> str:

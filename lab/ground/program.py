@@ -1,6 +1,7 @@
 """The program that is measured: whether it is there, and which build it is."""
 
 import hashlib
+import os
 
 from lab.ground import places
 from lab.ground.shell import run
@@ -18,4 +19,6 @@ def version() -> str:
     said = run([program, "--version"], check=False).strip()
     # Where cargo puts what it does not optimise.
     profile = " (not optimised)" if program.parent.name == "debug" else ""
-    return f"{said}, build {hashlib.blake2b(program.read_bytes(), digest_size=4).hexdigest()}{profile}"
+    # Who builds knows of what; the program does not.
+    commit = f" of commit {of}" if (of := os.environ.get("TIDEGATE_LAB_COMMIT")) else ""
+    return f"{said}, build {hashlib.blake2b(program.read_bytes(), digest_size=4).hexdigest()}{commit}{profile}"
