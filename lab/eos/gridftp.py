@@ -12,6 +12,7 @@ from typing import Any
 
 from lab.eos.site import FAST, SLOW, Limits, Way, copied, globus, site
 from lab.eos.task import Outcome, Plan, Task
+from lab.runs.datasets import Dataset
 
 MB = 1_000_000
 PROGRAMS = ("globus-url-copy", "globus-gridftp-server")
@@ -78,12 +79,25 @@ def plain(size: int, by_globus: bool, way: Way, repeat: int) -> Outcome:
     return Outcome(seconds, size, notes, "content")
 
 
+def question(way: Way, size: int, sample: int) -> tuple[object, ...]:
+    return ("estimate", "file:///dev/zero", f"{way.gridftp}/dev/null", "--bytes", f"{size}B", "--sampler", "gridftp",
+            "--sample-size", f"{sample}B")
+
+
 def asked(way: Way, size: int, sample: int, *more: object) -> tuple[Any, float]:
     """GridFTP's advice, and how long it took to get."""
     began = time.monotonic()
-    answer = way.unremembered("estimate", "file:///dev/zero", f"{way.gridftp}/dev/null", "--bytes", f"{size}B",
-                              "--sampler", "gridftp", "--sample-size", f"{sample}B", *more)
+    answer = way.unremembered(*question(way, size, sample), *more)
     return answer, time.monotonic() - began
+
+
+def published(way: Way, source: Dataset, question: Sequence[object], ours: tuple[int, float]) -> dict[str, Any]:
+    """What EOS's own models advise by the same samples, and what GridFTP's client does with that; with as many streams
+    as ours advise it is the same run."""
+    answer = way.by_published(*question)
+    streams, (advised, seconds) = int(answer["streams"]), ours
+    return {"published_streams": streams, "published_bps": answer["throughput_bps"], "published_model": answer["model"],
+            "published_s": seconds if streams == advised else globus(way, source, streams)}
 
 
 def advised(size: int, sample: int, way: Way, repeat: int) -> Outcome:
@@ -104,6 +118,7 @@ def advised(size: int, sample: int, way: Way, repeat: int) -> Outcome:
                   "model": answer["model"], "samples": [[one["streams"], one["throughput_bps"]]
                                                          for one in answer["samples"]],
                   "globus_s": globus(way, source, streams), "ours_s": copied(way, source, "--start", streams)}
+        notes |= published(way, source, question(way, size, sample), (streams, notes["globus_s"]))
     return Outcome(asking + notes["globus_s"], size, notes, "content")
 
 
@@ -118,7 +133,7 @@ def tasks(figure: Figure) -> list[Task[Way]]:
         for samples in figure.samples:
             sample = file.sample(samples)
             expected = (ASKING_S + sum(limits.seconds(sample, streams) for streams in (1, 2, 4, 8, 16))
-                        + 2 * (limits.seconds(file.here, LIKELY_STREAMS) + STARTING_S))
+                        + 3 * (limits.seconds(file.here, LIKELY_STREAMS) + STARTING_S))
             found.append(Task(file.label, sampling(samples), expected, partial(advised, file.here, sample), PROGRAMS))
     return found
 

@@ -67,4 +67,4 @@ def section(found: Found, beside: dict[str, str]) -> str:
     beside["eos-predictions.csv"] = csv(HEADS, rows)
     missing = [link.name for link in links() if link.name not in {each.link for each in there}]
     said = f"Not measured yet: {', '.join(missing)}.\n\n" if missing else ""
-    return f"{head}{table(HEADS, rows)}{said}Every row is in [eos-predictions.csv](eos-predictions.csv).\n"
+    return f"{head}{table(HEADS, rows)}{said}Every row of this table is in [eos-predictions.csv](eos-predictions.csv).\n"

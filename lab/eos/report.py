@@ -43,7 +43,7 @@ def under_load(load: Mapping[str, Any]) -> str:
 MANY_PATHS = """\
 ## Many paths, some of which are sampled
 
-1,000 clients over 200 paths, 20 of which nobody knows yet: each of these is sampled once, four at a time, while all others are answered from history. What is wanted is at most 20 ms at the 95th percentile for those answers while samples run (`known_while_sampling`; `unknown_first` are the clients that wait for a sample). No figures are published yet. To measure, on a host that does nothing else:
+1,000 clients over 200 paths, 20 of which nobody knows yet: each of these is sampled once, four at a time, while all others are answered from history. What is wanted is at most 20 ms at the 95th percentile for those answers while samples run (`known_while_sampling`; `unknown_first` are the clients that wait for a sample). Not measured yet. To measure, on a host that does nothing else:
 
 ```
 alias load='cargo run --release -p tidegate-service --example load --'

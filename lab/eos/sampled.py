@@ -53,6 +53,11 @@ class Sampled:
         """One stream ÷ (samples and transfer), by GridFTP."""
         return ratio(self.plain_globus, self.runs, lambda run: run.seconds)
 
+    @property
+    def published_ratio(self) -> float | None:
+        """The same with as many streams as EOS's own models advise by the same samples."""
+        return ratio(self.plain_globus, self.runs, lambda run: run.notes["estimate_s"] + run.notes["published_s"])
+
     def service_s(self, run: Record) -> float:
         """What the service does: it samples where that pays and copies with the advice, else it copies without."""
         notes = run.notes

@@ -11,7 +11,7 @@ from lab.eos.site import FAST
 from lab.ground.results import Record
 from lab.pages import curve
 from lab.pages.parts import csv, mbit, table
-from lab.pages.plot import BLUE, ORANGE
+from lab.pages.plot import BLUE, ORANGE, SKY
 
 NOT_YET = "Not measured yet.\n"
 PAPER = {3: "In the paper, one stream reached 100 Mbit/s at most and the optimized transfer up to 900; samples larger "
@@ -22,7 +22,8 @@ PAPER = {3: "In the paper, one stream reached 100 Mbit/s at most and the optimiz
             "advice was steadier than that of GridFTP samples, and the estimate close to what was achieved."}
 HEADS = ("file", "samples, MB", "streams", "one stream, s", "samples, s", "optimized, s", "both, s",
          "one stream ÷ both", "Mbit/s predicted", "Mbit/s achieved", "predicted ÷ achieved",
-         "one stream ÷ service (tidegate)", "n")
+         "one stream ÷ service (tidegate)", "EOS's models: streams", "EOS's: Mbit/s predicted", "EOS's: Mbit/s achieved",
+         "one stream ÷ both, EOS's", "n")
 
 
 def times(value: float | None) -> str:
@@ -36,7 +37,9 @@ def row(cell: Sampled) -> list[str]:
     return [f"{cell.label}, 1/{scale(cell):g}" if round(scale(cell), 3) != 1 else cell.label,
             f"{cell.samples_mb:g}{mark}", f"{cell.median('streams'):g}", f"{cell.plain_s:.1f}", f"{asking:.1f}",
             f"{moving:.1f}", f"{asking + moving:.1f}", times(cell.globus_ratio), mbit(predicted), mbit(achieved),
-            f"{predicted / achieved:.2f}", times(cell.ours_ratio), str(cell.count)]
+            f"{predicted / achieved:.2f}", times(cell.ours_ratio), f"{cell.median('published_streams'):g}",
+            mbit(cell.median("published_bps")), mbit(cell.bytes * 8 / cell.median("published_s")),
+            times(cell.published_ratio), str(cell.count)]
 
 
 def picture(number: int, label: str, cells: Sequence[Sampled]) -> str:
@@ -48,7 +51,9 @@ def picture(number: int, label: str, cells: Sequence[Sampled]) -> str:
 
     lines = [line("one stream", "#555555", [cell.plain_s for cell in cells], dashed=True),
              line("samples", ORANGE, asking), line("optimized", "#009e73", moving),
-             line("both", BLUE, [a + b for a, b in zip(asking, moving)])]
+             line("both", BLUE, [a + b for a, b in zip(asking, moving)]),
+             line("both, by EOS's models", SKY, [a + cell.median("published_s") for a, cell in zip(asking, cells)],
+                  dashed=True)]
     divided = f", divided by {scale(cells[0]):g}" if round(scale(cells[0]), 3) != 1 else ""
     return curve.draw(f"EOS figure {number}: {label}{divided}, GridFTP", lines, "samples, MB in the paper's scale",
                       "seconds", remark="medians")
@@ -73,8 +78,9 @@ def explained(figure: Figure, cells: Sequence[Sampled]) -> str:
             "Samples and optimized transfer are the wall time of `tidegate estimate --sampler gridftp --sample-size …` "
             "and then of `globus-url-copy -p n` with the n it advised; one stream is `globus-url-copy` as it is. What "
             "was achieved includes starting the program. The last ratio is our own copy with one stream against the "
-            "service: the same samples and then our copy, which begins with n and adapts. Every copy was compared with "
-            f"its source.\n\n{said}")
+            "service: the same samples and then our copy, which begins with n and adapts. EOS's models are those of "
+            "`--model published`: what they advise by the same samples, and `globus-url-copy` with that. Every copy was "
+            f"compared with its source.\n\n{said}")
 
 
 def figure_3_or_4(found: Found, figure: Figure, beside: dict[str, str]) -> str:
@@ -106,7 +112,9 @@ def advice_row(sampler: str, name: str, runs: Sequence[Record]) -> list[str]:
     return [f"{sampler}, {name}", f"{middle(runs):.1f}", f"{statistics.median(streams):g} "
                                                          f"({min(streams)}–{max(streams)})",
             mbit(predicted), mbit(achieved), mbit(middle(runs, noted("globus_bps"))), f"{quotient:.2f}",
-            spread([run.notes["predicted_bps"] for run in runs]), spread(streams), str(len(runs))]
+            spread([run.notes["predicted_bps"] for run in runs]), spread(streams),
+            f"{middle(runs, noted('published_streams')):g}", mbit(middle(runs, noted("published_bps"))),
+            mbit(middle(runs, noted("published_achieved_bps"))), str(len(runs))]
 
 
 def number_of(name: str) -> float:
@@ -122,15 +130,16 @@ def figure_5(found: Found, beside: dict[str, str]) -> str:
         return head + NOT_YET
     heads = ("sampler, each sample", "asking, s", "streams (range)", "Mbit/s predicted", "achieved, iperf3",
              "achieved, globus-url-copy", "predicted ÷ achieved (iperf3)", "spread of the prediction",
-             "spread of the streams", "n")
+             "spread of the streams", "EOS's models: streams", "EOS's: Mbit/s predicted", "EOS's: achieved, iperf3", "n")
     rows = [advice_row(*each) for each in advice]
     if one := cells.get(iperf.ONE_STREAM, {}).get("unoptimized"):
         rows.insert(0, ["one stream, not asked", "", "1", "", mbit(middle(one, noted("iperf3_bps"))),
-                        mbit(middle(one, noted("globus_bps"))), "", "", "", str(len(one))])
+                        mbit(middle(one, noted("globus_bps"))), "", "", "", "", "", "", str(len(one))])
     beside["eos-figure5.csv"] = csv(heads, rows)
     parts = [head, f"Here: {FAST}. The advice is that for 10 GB; then as many streams as it says carry data, by "
                    f"iperf3 for {iperf.CHECK_S:g} s from memory to memory and by `globus-url-copy` a file of "
-             f"{iperf.FILE // MB} MB. Spread is standard deviation ÷ mean over the repeats.\n\n",
+             f"{iperf.FILE // MB} MB. EOS's models are those of `--model published`, by the same samples. Spread is standard "
+             "deviation ÷ mean over the repeats.\n\n",
              table(heads, rows)]
     lasting = [(number_of(name), runs) for sampler, name, runs in advice if sampler == iperf.IPERF3]
     if len(lasting) > 1:

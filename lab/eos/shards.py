@@ -5,6 +5,8 @@ from typing import Any
 
 from lab.eos import adaptive, found, gridftp, iperf, jobs, kills, load, paths, predicted, queue, report
 from lab.eos.task import Plan, counted, run_all
+from lab.ground import places
+from lab.pages.kept import kept_from
 from lab.shard import Page, Shard
 
 
@@ -28,5 +30,5 @@ SHARDS: tuple[Shard, ...] = (
 
 
 def page() -> Page:
-    """From whatever was measured so far."""
-    return report.page(found.read())
+    """From whatever was measured here so far; the rest stays as the page has it."""
+    return kept_from(report.page(found.read()), places.PAGES)

@@ -56,6 +56,8 @@ class Way:
     def __init__(self, trial: Trial, path: Limits) -> None:
         self.trial, self.path = trial, path
         self.turn = 0
+        # The state of who asked last.
+        self.asking = "client"
         self.serve("endpoint", ENDPOINT, places.tidegate_binary(), "endpoint", "--root", trial.destination, "--listen",
                    f"{RECEIVER_ADDRESS}:{ENDPOINT}", "--state", trial.scratch / "endpoint-state")
         self.ticket = trial.first_line("the endpoint printed nothing", "endpoint").rstrip("/")
@@ -90,7 +92,12 @@ class Way:
     def unremembered(self, *argv: object) -> Any:
         """An estimate by somebody who has no history."""
         self.turn += 1
-        return self.ours(*argv, state=f"asks-{self.turn}")
+        self.asking = f"asks-{self.turn}"
+        return self.ours(*argv, state=self.asking)
+
+    def by_published(self, *argv: object) -> Any:
+        """What the paper's own models say of the samples that were taken last."""
+        return self.ours(*argv, "--use-history", "--model", "published", state=self.asking)
 
     @property
     def gridftp(self) -> str:
