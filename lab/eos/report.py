@@ -7,6 +7,7 @@ from lab import install
 from lab.eos import adaptive_page, jobs_page, predicted_page, samples_page
 from lab.eos.bars import bars
 from lab.eos.found import Found
+from lab.grid.remarks import others_used
 from lab.pages.parts import bars_table, mbit, table
 from lab.shard import Page
 
@@ -70,10 +71,11 @@ Each part says what else it leaves out.
 def page(found: Found) -> Page:
     """Made only of what was measured; what is missing is said."""
     beside: dict[str, str] = {}
+    runs = [run for cells in found.cells.values() for there in cells.values() for those in there.values() for run in those]
     missing = [name for name in ("load", "queue", "kills", "jobs", "paths") if name not in found.parts]
     parts = ["# EOS: estimates, the scheduler and the service\n\nMade by `python3 -m lab report eos`; do not edit by "
              "hand.\n",
-             f"{install.describe()}. {found.version or 'Nothing was measured yet'}.\n",
+             f"{install.describe()}. {found.version or 'Nothing was measured yet'}.{others_used(runs)}\n",
              "## Bars\n", bars_table([*bars(found), *adaptive_page.judged(found), *predicted_page.judged(found)])]
     if missing:
         parts.append(f"Not measured yet: {', '.join(f'`eos-{name}`' for name in missing)}.\n")

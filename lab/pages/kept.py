@@ -27,6 +27,7 @@ def bars(body: str) -> dict[str, str]:
 
 def with_bars(body: str, before: str) -> str:
     """The same, and the lines of the page before about what is not in it."""
+    body = re.sub(rf"\n{re.escape(NOT_YET[:-1])}: .*\n", "", body)
     there = bars(body)
     more = [line for what, line in bars(before).items() if what not in there]
     if not more:
@@ -50,7 +51,7 @@ def kept(page: Page, before: str) -> Page:
     build = BUILD.search(old_head)
     said = f" ({build[1]})" if build else ""
     listed = "; ".join(name.rstrip() for name in order if name in stays)
-    head += f"As they were before, and not measured with the rest{said}: {listed}.\n\n"
+    head += f"As they were before, and not measured with the rest{said}: {listed}. What is dated otherwise there was put beside it.\n\n"
     # What is said of them all.
     head += "".join(f"{line}\n\n" for line in old_head.splitlines() if line.startswith("Measured before"))
     parts = [head]

@@ -365,7 +365,8 @@ class EstimateOptions(_TrustOptions, total=False):
     """Options of `tidegate estimate`.
 
     bytes: How much there is (default: the size of SRC, if that is a file of this host)
-    sampler: What measures: native (between endpoints of ours), iperf3 or gridftp (default: by the addresses)
+    sampler: What measures: native (between endpoints of ours), iperf3, gridftp or ranges (of the files that a server has)
+        (default: by the addresses)
     iperf3: An iperf3 server that runs at the other site (default: an endpoint with iperf3 is asked to run one, and of two
         endpoints the source is asked to measure to the other)
     sample_time: How long each sample is, once its streams are up to speed (default: 400ms to 1s, by the size)

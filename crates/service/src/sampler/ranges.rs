@@ -204,7 +204,7 @@ mod tests {
         let ranges = of(&["https://u:SECRET@h/x", "s3://b/k"], "file:///data").expect("servers");
         let command = ranges.command(4, Amount::Time(Duration::from_secs(1)));
         let text = format!("{command:?}");
-        assert!(text.contains("\"--ca=/ca.pem\"") && text.contains("\"--steady\" \"1000ms\""), "{text}");
+        assert!(text.contains("\"--ca=/ca.pem\"") && text.contains("\"--steady\", \"1000ms\""), "{text}");
         assert!(!text.contains("SECRET"), "{text}");
     }
 

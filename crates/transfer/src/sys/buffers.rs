@@ -177,7 +177,7 @@ mod tests {
         };
         let mut buffer = SendBuffer::default();
         buffer.raise(&one, &told(10, 0), sends);
-        raise_receive_buffer(&other, &told(0, 14_000), receives);
+        raise_receive_buffer(&other, &told(0, 4000), receives);
         assert_eq!((now(&one).0, now(&other).1), before, "neither is what limits it");
         let limited = told(500, before.1 as u32 / 2);
         buffer.raise(&one, &limited, sends);
