@@ -439,7 +439,10 @@ fn files_of_a_server_are_sampled_by_ranges_of_them() {
     let requests = web.requests();
     assert!(requests.iter().filter(|request| got(request)).count() >= 3, "{requests:?}");
     let of_the_file = |request: &&Request| request.path() == "/big" && request.header("range").is_some();
-    assert!(requests.iter().filter(|request| got(request)).all(|request| of_the_file(&request)), "{requests:?}");
+    assert!(
+        requests.iter().filter(|request| got(request)).all(|request| of_the_file(&request)),
+        "{requests:?}"
+    );
 }
 
 #[test]
