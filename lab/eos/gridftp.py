@@ -109,7 +109,8 @@ def advised(size: int, sample: int, way: Way, repeat: int) -> Outcome:
     source = way.source(size)
     with way.watched() as notes:
         answer, asking = asked(way, size, sample)
-        if declined := answer["origin"]["kind"] != "sampled":
+        # One sample that shows that more do not pay tells no rate.
+        if declined := answer["origin"]["kind"] != "sampled" or answer["throughput_bps"] is None:
             notes |= {"why_declined": answer["reason"], "declining_s": asking, "unadvised_s": copied(way, source)}
             answer, asking = asked(way, size, sample, "--always-sample")
         streams = int(answer["streams"])

@@ -54,6 +54,12 @@ class Sampled:
         return ratio(self.plain_globus, self.runs, lambda run: run.seconds)
 
     @property
+    def published_bps(self) -> float | None:
+        """What EOS's own models predict; of a single sample they say nothing."""
+        said = [run for run in self.runs if run.notes["published_bps"] is not None]
+        return middle(said, noted("published_bps")) if said else None
+
+    @property
     def published_ratio(self) -> float | None:
         """The same with as many streams as EOS's own models advise by the same samples."""
         return ratio(self.plain_globus, self.runs, lambda run: run.notes["estimate_s"] + run.notes["published_s"])

@@ -38,7 +38,7 @@ def row(cell: Sampled) -> list[str]:
             f"{cell.samples_mb:g}{mark}", f"{cell.median('streams'):g}", f"{cell.plain_s:.1f}", f"{asking:.1f}",
             f"{moving:.1f}", f"{asking + moving:.1f}", times(cell.globus_ratio), mbit(predicted), mbit(achieved),
             f"{predicted / achieved:.2f}", times(cell.ours_ratio), f"{cell.median('published_streams'):g}",
-            mbit(cell.median("published_bps")), mbit(cell.bytes * 8 / cell.median("published_s")),
+            "" if cell.published_bps is None else mbit(cell.published_bps), mbit(cell.bytes * 8 / cell.median("published_s")),
             times(cell.published_ratio), str(cell.count)]
 
 
