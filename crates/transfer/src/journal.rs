@@ -167,6 +167,11 @@ impl Journal {
         self.leftovers.left.contains_key(&path_key(path))
     }
 
+    /// Of which version an earlier run left something of the file at `path`, unless it was [taken](Self::take_left).
+    pub fn left_version(&self, path: &RelPath) -> Option<Fingerprint> {
+        self.leftovers.left.get(&path_key(path)).map(|left| left.version)
+    }
+
     /// About how much an earlier run left of the file at `path`, unless it was [taken](Self::take_left).
     pub fn left_bytes(&self, path: &RelPath) -> u64 {
         let Some(left) = self.leftovers.left.get(&path_key(path)) else { return 0 };
@@ -311,6 +316,7 @@ mod tests {
         assert_eq!([&a, &b, &c].map(|file| journal.has_left(&file.path)), [true, false, true]);
         assert_eq!(journal.left_root(&a), Some([8; 32]));
         assert_eq!(journal.left_root(&entry("a", 2)), None, "of another version");
+        assert_eq!(journal.left_version(&entry("a", 2).path), Some([1; 16]));
         assert_eq!(journal.take_left(&a).map(|left| left.segments), Some(HashMap::from([(3, [7; 32])])));
         assert_eq!(journal.take_left(&b), None);
         assert_eq!(journal.take_left(&entry("c", 2)), None, "of another version");

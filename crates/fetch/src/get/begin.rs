@@ -15,8 +15,10 @@ use tidegate_transfer::terms::Verify;
 
 use crate::checksum::{Algorithm, Checksums};
 use crate::get::event::Got;
-use crate::get::file::{Body, DownloadFile, UNKNOWN};
-use crate::get::memory::{Fetched, fingerprint, unlike_any};
+use crate::get::file::{Body, DownloadFile, Trust, UNKNOWN};
+use crate::get::memory::{
+    ALTERNATING, Fetched, SEVERAL, Validators, fingerprint, label, left_by, unlike_any, validators,
+};
 use crate::get::queue::Task;
 use crate::get::state::DownloadState;
 use crate::remote::Version;
@@ -45,7 +47,10 @@ impl DownloadState {
             self.reserve(file, bytes)?;
             self.resized(file, bytes);
         }
-        let left = self.left_of(file, &entry, bytes)?;
+        let (labelled, before) = self.as_left(file, &entry);
+        let left = self.left_of(file, &labelled, bytes)?;
+        let before = before.filter(|_| left.is_some());
+        let entry = if before.is_some() { labelled } else { entry };
         // How much is under way is ours to choose here, not a peer's.
         let metadata = Quota::unlimited();
         let (segments, blocks) = left.unzip();
@@ -59,9 +64,42 @@ impl DownloadState {
         if state.ended || state.body.is_some() {
             return Err(Error::new(ErrorKind::Changed, format!("{} was begun twice", file.name())));
         }
+        if let Some(before) = before {
+            body.goes_on(before);
+            state.trust = Trust::Sample;
+        }
+        if state.trust == Trust::Sample
+            && before.is_none_or(|before| ![SEVERAL, ALTERNATING].contains(&before))
+        {
+            self.several(&body, SEVERAL)?;
+        }
         state.mirrors[mirror].pin = Some(seen.clone());
         state.body = Some(Arc::clone(&body));
         Ok(body)
+    }
+
+    /// The entry under which an earlier run left something of the same file, and of which other version of its server's,
+    /// if it is of another.
+    fn as_left(&self, file: &DownloadFile, entry: &Entry) -> (Entry, Option<Validators>) {
+        let left = self
+            .path
+            .journal()
+            .and_then(|journal| journal.lock().expect("not poisoned").left_version(&entry.path));
+        if let (Kind::File { size, fingerprint }, Some(left)) = (&entry.kind, left)
+            && let Some(before) = left_by(&left, fingerprint)
+            && left != *fingerprint
+            && file.record.checksums.is_empty()
+        {
+            let kind = Kind::File { size: *size, fingerprint: left };
+            return (Entry { kind, ..entry.clone() }, Some(before));
+        }
+        (entry.clone(), None)
+    }
+
+    /// What is recorded of a version is labelled as of `several` from now on.
+    pub(super) fn several(&self, body: &Arc<Body>, several: Validators) -> Result<()> {
+        let url = &body.file.record.urls[body.mirror];
+        self.path.relabel(body, label(url, body.size(), several))
     }
 
     /// What a version will be on the disk, its fingerprint, and whether that tells it from others.
@@ -73,20 +111,30 @@ impl DownloadState {
         bytes: Option<u64>,
     ) -> (Entry, Fingerprint, bool) {
         let record = &file.record;
-        let known = fingerprint(&record.checksums, record.bytes, &record.urls[mirror], seen);
-        let fingerprint = known.unwrap_or_else(|| unlike_any(self.settings.seed, file.id));
+        let url = &record.urls[mirror];
+        let known = fingerprint(&record.checksums, record.bytes, url, seen);
+        let version = known.unwrap_or_else(|| unlike_any(self.settings.seed, file.id));
+        let fingerprint = match bytes {
+            Some(bytes) if known.is_some() && record.checksums.is_empty() => {
+                label(url, bytes, validators(seen))
+            }
+            _ => version,
+        };
         let entry = Entry {
             path: record.path.clone(),
             kind: Kind::File { size: bytes.unwrap_or(0), fingerprint },
             mode: self.mode,
             mtime: seen.time().unwrap_or_else(now),
         };
-        (entry, fingerprint, known.is_some())
+        (entry, version, known.is_some())
     }
 
     /// Whether an earlier run gave this version its name, and ended before it could say so.
     pub(super) fn complete_before(&self, file: &DownloadFile, mirror: usize, seen: &Version) -> Option<Got> {
         let (entry, version, known) = self.entry(file, mirror, seen, seen.bytes);
+        // Only what a sample has told is recorded so once it is complete.
+        let (labelled, before) = self.as_left(file, &entry);
+        let entry = if before == Some(ALTERNATING) { labelled } else { entry };
         let root = self.path.journal()?.lock().expect("not poisoned").left_root(&entry)?;
         if !known || self.sink.has_part(&entry) || root == [0; 32] {
             return None;
@@ -161,6 +209,16 @@ impl DownloadState {
         match self.settings.verify || self.wants_blake3(file) {
             true => Verify::Blake3,
             false => Verify::Block,
+        }
+    }
+
+    /// Goes on with a version of which something is there: with a sample of it first, if that is another's.
+    pub(super) fn go_on(&self, body: &Arc<Body>) {
+        let is_others = body.file.lock().trust == Trust::Sample && body.incoming.kept > 0;
+        if is_others && body.incoming.kept < body.size() {
+            self.queue.push(&body.file, Task::Sample(Arc::clone(body)), None);
+        } else {
+            self.push_missing(body);
         }
     }
 

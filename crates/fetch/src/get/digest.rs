@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use rustix::io::Errno;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use tidegate_transfer::hash::Digest;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::write_path::WriteHandler;
 
@@ -139,10 +138,9 @@ impl DownloadState {
     /// All of a version is written and taken in: it is what was declared, or it is dropped.
     fn completed(&self, body: &Arc<Body>, hashers: Hashers) {
         let file = &body.file;
-        let root = body.incoming.whole().unwrap_or_default();
         let mut sums = hashers.finish();
         if self.wants_blake3(file) && sums.get(Algorithm::Blake3).is_none() {
-            sums.add(Algorithm::Blake3, root);
+            sums.add(Algorithm::Blake3, body.incoming.whole().unwrap_or_default());
         }
         if self.settings.verify
             && let Err(error) = verify(body, &sums)
@@ -155,17 +153,21 @@ impl DownloadState {
             self.follow(file, Some(body), next, |_| {});
             return;
         }
+        let is_proved = file.record.checksums.agrees(&sums) || body.vouched.agrees(&sums);
         body.front().sums = Some(sums);
-        self.seal(body, root);
+        if !(self.settings.verify && is_proved) && self.needs_sample(body) {
+            return self.queue.push(file, Task::Sample(Arc::clone(body)), None);
+        }
+        self.seal(body);
     }
 
     /// A version is right: it gets its mode and times, and goes on to its name.
-    fn seal(&self, body: &Arc<Body>, root: Digest) {
+    pub(super) fn seal(&self, body: &Arc<Body>) {
         // Somebody may have taken the name since.
         if let Err(error) = self.is_free(&body.file) {
             return self.fail_one(&body.file, &error);
         }
-        self.path.hand_in(self, body, root);
+        self.path.hand_in(self, body, body.incoming.whole().unwrap_or_default());
     }
 
     /// Whether a file's BLAKE3 is asked for; that comes from its blocks, in whatever order they arrive.

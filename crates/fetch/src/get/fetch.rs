@@ -103,6 +103,7 @@ impl<'s> Worker<'s> {
                 Order::Look => self.look(&job),
                 Order::First(end) => self.first(&job, *end, &parked),
                 Order::Part(held) => self.part(&job, held, &parked),
+                Order::Sample(body) => self.sample(&job, body),
             }
             let host = &job.file.hosts[job.mirror];
             host.leave(self.proven.has(host));
@@ -119,13 +120,18 @@ impl<'s> Worker<'s> {
         self.connected.close();
     }
 
+    /// Has the next request open another connection to the host that it is at.
+    pub(super) fn reconnect(&mut self) {
+        self.remote = self.remotes.remote();
+    }
+
     /// The host answered.
-    fn answered(&mut self, host: &Arc<Host>) {
+    pub(super) fn answered(&mut self, host: &Arc<Host>) {
         let known = self.proven.answered(host);
         self.asked.first_byte = known.then(|| (self.asked.at.elapsed(), host.active()));
     }
 
-    fn ask<'a>(
+    pub(super) fn ask<'a>(
         file: &'a DownloadFile,
         mirror: usize,
         range: std::ops::Range<u64>,
@@ -189,7 +195,7 @@ impl<'s> Worker<'s> {
         }
         match shared.begin_body(file, job.mirror, &seen, Some(bytes)) {
             Ok(body) => {
-                shared.push_missing(&body);
+                shared.go_on(&body);
                 shared.version_started(&body);
             }
             Err(error) => shared.fail_one(file, &error),
@@ -236,7 +242,7 @@ impl<'s> Worker<'s> {
         };
         if body.incoming.kept > 0 && !whole {
             // The beginning is there already, or more than that: what is not is asked for.
-            shared.push_missing(&body);
+            shared.go_on(&body);
             return shared.version_started(&body);
         }
         shared.version_started(&body);
@@ -306,6 +312,10 @@ impl<'s> Worker<'s> {
                 state.mirrors[job.mirror].pin = Some(version.clone());
             }
         }
+        if let Err(next) = self.comes(body, &left, version, asked_at) {
+            shared.queue.give_back(held, None, None);
+            return shared.follow(file, Some(body), next, |_| {});
+        }
         if opened.range.start == left.start {
             return self.read(job, held, opened, asked_at, parked);
         }
@@ -359,7 +369,13 @@ impl<'s> Worker<'s> {
         let mut state = file.lock();
         let next = match why {
             Why::Missing | Why::Denied | Why::Senseless => state.leave(body, job.mirror, error, mixes),
-            Why::Changed => state.changed(body, &error, mixes),
+            Why::Changed => match body.filter(|body| state.may_sample(body, mixes)) {
+                Some(body) => {
+                    drop(state);
+                    return self.sample_at_once(job, body, again);
+                }
+                None => state.changed(body, &error, mixes),
+            },
             Why::Busy => {
                 let proven = self.proven.lost(host);
                 let retry_for = shared.settings.retry_for;

@@ -7,12 +7,13 @@ use std::time::Instant;
 
 use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind};
-use tidegate_transfer::manifest::{FileId, Fingerprint, Timestamp};
+use tidegate_transfer::manifest::{FileId, Fingerprint, Timestamp, missing};
 use tidegate_transfer::outage::{self, Outage};
 use tidegate_transfer::pipeline::write_path::Incoming;
 
 use crate::checksum::{Checksums, Hashers};
-use crate::get::memory::Fetched;
+use crate::get::memory::{ALTERNATING, Fetched, SEVERAL, Validators};
+use crate::get::sources::Sources;
 use crate::host::Host;
 use crate::record::Record;
 use crate::remote::Version;
@@ -48,8 +49,10 @@ pub(super) struct DownloadFile {
 pub(super) struct State {
     pub(super) body: Option<Arc<Body>>,
     pub(super) mirrors: Vec<Mirror>,
-    /// What tells versions apart at its servers is not relied upon: a declared checksum does, or a single answer.
+    /// What tells that its parts belong together.
     pub(super) trust: Trust,
+    /// That a sample tells so was given up.
+    pub(super) samples_failed: bool,
     /// Nothing but this mirror may be used.
     pub(super) alone: Option<usize>,
     /// Failures in a row without a byte of progress.
@@ -57,6 +60,8 @@ pub(super) struct State {
     /// Since when it is being made ready.
     pub(super) waits: Outage,
     pub(super) changes: u32,
+    /// Answers of another version that were let pass since that counts no longer.
+    stale: u32,
     pub(super) mismatches: u32,
     /// What the ledger lists it with.
     pub(super) listed: u64,
@@ -72,6 +77,8 @@ pub(super) enum Trust {
     Validators,
     /// Its checksum, which was declared, and its size.
     Checksum,
+    /// Its size, and a sample of bytes that come from several of them.
+    Sample,
     /// That all of it comes in one answer.
     OneAnswer,
 }
@@ -110,6 +117,8 @@ pub(super) struct Body {
     pub(super) mirror: usize,
     /// Bytes written, those of earlier runs included.
     pub(super) written: AtomicU64,
+    /// What came from which of its server's versions.
+    sources: Mutex<Sources>,
     front: Mutex<Front>,
 }
 
@@ -143,10 +152,12 @@ impl DownloadFile {
             body: None,
             mirrors: record.urls.iter().map(|_| Mirror::default()).collect(),
             trust: Trust::Validators,
+            samples_failed: false,
             alone: None,
             tries: 0,
             waits: Outage::default(),
             changes: 0,
+            stale: 0,
             mismatches: 0,
             listed: record.bytes.unwrap_or(0),
             started: None,
@@ -326,8 +337,39 @@ impl State {
         let pin = self.mirrors[mirror].pin.as_ref()?;
         match self.trust {
             Trust::Validators => Some(pin.clone()),
-            Trust::Checksum | Trust::OneAnswer => Some(Version { bytes: pin.bytes, ..Version::default() }),
+            Trust::Checksum | Trust::Sample | Trust::OneAnswer => {
+                Some(Version { bytes: pin.bytes, ..Version::default() })
+            }
         }
+    }
+
+    /// Whether a sample may tell that what another version than the one under way has are the same bytes.
+    pub(super) fn may_sample(&self, body: &Arc<Body>, mixes: bool) -> bool {
+        let untold = self.trust == Trust::Validators && !self.samples_failed;
+        untold && !mixes && body.resumes && self.concerns(Some(body))
+    }
+
+    /// No sample tells that all is one file. Where several versions `alternate` it is to come in one answer, else the one
+    /// that was under way is there no more.
+    pub(super) fn sample_fails(&mut self, body: &Arc<Body>, alternate: bool) -> Next {
+        if !self.concerns(Some(body)) {
+            return Next::Nothing;
+        }
+        self.trust = if alternate { Trust::OneAnswer } else { Trust::Validators };
+        self.samples_failed = true;
+        self.changes += 1;
+        Next::Anew
+    }
+
+    /// A sample tells, so far, that the version under way and others of its server's are the same.
+    pub(super) fn sample_holds(&mut self, body: &Arc<Body>) -> Next {
+        if !self.concerns(Some(body)) {
+            return Next::Nothing;
+        }
+        if self.trust == Trust::Validators && !self.samples_failed {
+            self.trust = Trust::Sample;
+        }
+        Next::Again(None)
     }
 
     /// Another version lies at a mirror than the one under way, or so it says. `mixes` if a checksum tells.
@@ -335,14 +377,18 @@ impl State {
         if !self.concerns(body) {
             return Next::Nothing;
         }
+        // Requests of before may be answered yet.
+        if matches!(self.trust, Trust::Checksum | Trust::Sample) && self.stale < MAX_STALE {
+            self.stale += 1;
+            return Next::Again(None);
+        }
         self.changes += 1;
         match self.trust {
             Trust::Validators if mixes => {
                 self.trust = Trust::Checksum;
                 return Next::Again(None);
             }
-            // Requests of before may be answered yet.
-            Trust::Checksum if self.changes <= MAX_STALE => return Next::Again(None),
+            Trust::Sample => self.trust = Trust::OneAnswer,
             Trust::Validators if self.changes >= CHANGES => self.trust = Trust::OneAnswer,
             _ => {}
         }
@@ -406,12 +452,24 @@ impl Body {
             resumes: seen.ranges && is_told,
             vouched: seen.checksums.clone(),
             mirror,
+            sources: Mutex::new(Sources::new(seen)),
             front: Mutex::new(front),
         }
     }
 
     pub(super) fn front(&self) -> MutexGuard<'_, Front> {
         self.front.lock().expect("not poisoned")
+    }
+
+    /// What is there of it comes from `before`.
+    pub(super) fn goes_on(&self, before: Validators) {
+        let there = missing(self.incoming.size, &self.incoming.absent());
+        let one = (![SEVERAL, ALTERNATING].contains(&before)).then_some(before);
+        self.sources().are_left(&there, one, before == ALTERNATING);
+    }
+
+    pub(super) fn sources(&self) -> MutexGuard<'_, Sources> {
+        self.sources.lock().expect("not poisoned")
     }
 
     pub(super) fn size(&self) -> u64 {

@@ -116,6 +116,35 @@ pub(crate) fn fingerprint(
     Some(first_half(&hasher))
 }
 
+/// What tells a version of a file at its server.
+pub(crate) type Validators = [u8; 8];
+
+/// In place of a version's validators, of what came from several: while it is not known that these are there at once, and
+/// once it is.
+pub(crate) const SEVERAL: Validators = [0; 8];
+pub(crate) const ALTERNATING: Validators = [0xff; 8];
+
+/// What tells a version at its server: a tag, or else a date.
+pub(crate) fn validators(seen: &Version) -> Validators {
+    let words = seen.tag.clone().unwrap_or_else(|| format!("{:?}", seen.modified));
+    *blake3::hash(words.as_bytes()).as_bytes().first_chunk().expect("long enough")
+}
+
+/// What an unfinished file is recorded under of which nothing is declared: its first half tells which file it is, the other
+/// which version, so that a later run can go on with what another of the same server's versions began.
+pub(crate) fn label(at: &Url, bytes: u64, version: Validators) -> Fingerprint {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(signed::identity(at).as_bytes()).update(&bytes.to_le_bytes());
+    let mut label = first_half(&hasher);
+    label[8..].copy_from_slice(&version);
+    label
+}
+
+/// Whose bytes `left` labels, if it is of the file of `label`.
+pub(crate) fn left_by(left: &Fingerprint, label: &Fingerprint) -> Option<Validators> {
+    (left[..8] == label[..8]).then(|| *left.last_chunk().expect("long enough"))
+}
+
 /// The fingerprint of what cannot be told from any other version: no two are equal.
 pub(crate) fn unlike_any(seed: u64, number: u32) -> Fingerprint {
     let mut hasher = blake3::Hasher::new();

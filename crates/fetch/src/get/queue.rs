@@ -43,6 +43,8 @@ pub(super) enum Task {
     First,
     /// A part of a version under way.
     Part(Arc<Body>, Range<u64>),
+    /// Whether what came of several of its server's versions are the same bytes, as a sample says.
+    Sample(Arc<Body>),
 }
 
 struct QueuedTask {
@@ -78,6 +80,7 @@ pub(super) enum Order {
     /// The first bytes, up to this one.
     First(u64),
     Part(Arc<ActiveClaim>),
+    Sample(Arc<Body>),
 }
 
 /// The worker that asks for work.
@@ -156,8 +159,9 @@ impl Queue {
         let start = match &task {
             Task::Part(_, range) if range.start >= range.end => return,
             // Whoever begins a file anew ends its body first and then withdraws its pieces.
-            Task::Part(body, _) if body.has_ended() => return,
+            Task::Part(body, _) | Task::Sample(body) if body.has_ended() => return,
             Task::Part(_, range) => range.start,
+            Task::Sample(_) => u64::MAX,
             _ => 0,
         };
         state.insert((file.id, start), QueuedTask { file: Arc::clone(file), task, not_before });
@@ -194,7 +198,7 @@ impl Queue {
             .pieces
             .range((id, 0)..=(id, u64::MAX))
             .filter(|(_, piece)| match &piece.task {
-                Task::Part(of, _) => Arc::ptr_eq(of, body),
+                Task::Part(of, _) | Task::Sample(of) => Arc::ptr_eq(of, body),
                 _ => false,
             })
             .map(|(key, _)| *key)
@@ -253,7 +257,7 @@ impl Queue {
         let mut gone = Vec::new();
         let mut found = None;
         for (key, piece) in &state.pieces {
-            if let Task::Part(body, _) = &piece.task
+            if let Task::Part(body, _) | Task::Sample(body) = &piece.task
                 && body.has_ended()
             {
                 gone.push(*key);
@@ -291,6 +295,7 @@ impl Queue {
         let file = piece.file;
         let order = match piece.task {
             Task::Look => Order::Look,
+            Task::Sample(body) => Order::Sample(body),
             Task::First => Order::First(self.share(state, &file, file.record.bytes, asker)),
             Task::Part(body, range) => {
                 let length = range.end - range.start;
@@ -401,7 +406,7 @@ impl QueuedTask {
         match &self.task {
             Task::Part(_, range) => range.end - range.start,
             Task::First => self.file.record.bytes.unwrap_or(0),
-            Task::Look => 0,
+            Task::Look | Task::Sample(_) => 0,
         }
     }
 }

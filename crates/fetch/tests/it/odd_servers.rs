@@ -1,10 +1,12 @@
 //! Files from servers that answer in ways that are odd, and right all the same.
 
+use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use testkit::noise;
 use testkit::scripted::{Answer, Request, Scripted, Then, http};
 use tidegate_control::{ByteCount, Concurrency, Environment as _};
@@ -19,7 +21,15 @@ use url::Url;
 
 /// Gets what `record` names with four connections.
 fn get(record: Record, change: impl FnOnce(&mut DownloadSettings)) -> Result<Vec<u8>, Error> {
-    let directory = tempfile::tempdir().expect("a directory");
+    get_into(&tempfile::tempdir().expect("a directory"), record, change)
+}
+
+/// The same into a directory in which an earlier run may have left something.
+fn get_into(
+    directory: &TempDir,
+    record: Record,
+    change: impl FnOnce(&mut DownloadSettings),
+) -> Result<Vec<u8>, Error> {
     let path = directory.path().join(record.path.to_string());
     let mut settings = DownloadSettings {
         retries: 2,
@@ -269,6 +279,90 @@ fn bytes_of_two_versions_are_never_one_file() {
         match get(record(&server.url("f")), |_| {}) {
             Ok(got) => assert!(files.contains(&got), "a mixture"),
             Err(error) => assert_eq!(error.kind, ErrorKind::Changed, "{error}"),
+        }
+    }
+}
+
+/// What two servers behind a balancer have: the same until `from`.
+fn differing(size: usize, from: usize) -> [Vec<u8>; 2] {
+    let one = noise(12, size);
+    let other = [&one[..from], &noise(13, size)[from..]].concat();
+    [one, other]
+}
+
+/// How often a file of `size` was begun, and over how many connections it came.
+fn begun(server: &Scripted, size: usize) -> (usize, usize) {
+    let requests = server.requests();
+    let gets = || requests.iter().filter(|request| request.lines[0].starts_with("GET"));
+    let ranges = gets().map(|request| range(request, size).unwrap_or((0, size)));
+    let begun = ranges.filter(|(from, to)| *from == 0 && *to > 64 << 10).count();
+    (begun, gets().map(|request| request.connection).collect::<BTreeSet<_>>().len())
+}
+
+#[test]
+fn what_has_another_tag_over_each_connection_comes_over_several_connections() {
+    let file = noise(14, 24 << 20);
+    let server = balanced([file.clone(), file.clone()], false);
+    gets("tags by connection", &file, &server);
+    let (begun, connections) = begun(&server, file.len());
+    assert!(connections > 1, "one connection");
+    assert_eq!(begun, 1, "it was begun anew");
+}
+
+#[test]
+fn servers_whose_bytes_differ_somewhere_give_the_file_of_one_of_them_in_one_answer() {
+    // From the beginning, and where the first sample sees nothing of it.
+    for from in [0, 12 << 20] {
+        let files = differing(24 << 20, from);
+        let server = balanced(files.clone(), false);
+        let got = get(record(&server.url("f")), |_| {}).expect("it comes");
+        assert!(files.contains(&got), "from {from} on: a mixture");
+    }
+}
+
+#[test]
+fn what_came_of_several_tags_is_continued_whichever_comes_next() {
+    const SIZE: usize = 24 << 20;
+    let [file, other] = differing(SIZE, 0);
+    // What the second run finds: both tags, one of them, another file of their size by both, or a file of a third tag.
+    for (second, whole, tags) in [
+        ("both", &file, ["0", "1"]),
+        ("one", &file, ["1", "1"]),
+        ("replaced, by both", &other, ["0", "1"]),
+        ("replaced", &other, ["2", "2"]),
+    ] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (is_second, sent) = (Arc::new(AtomicBool::new(false)), AtomicUsize::new(0));
+        let files = [file.clone(), whole.clone()];
+        let runs = Arc::clone(&is_second);
+        let server = Scripted::http(move |request| {
+            let node = request.connection % 2;
+            if runs.load(Relaxed) {
+                return ranged(request, &files[1], &[("ETag", &format!("\"{}\"", tags[node]))]);
+            }
+            // In the first run each answer breaks off, and in the end there is none.
+            if sent.load(Relaxed) >= 12 << 20 {
+                return answer("403 Forbidden", &[], b"", request);
+            }
+            let (mut bytes, _) = ranged(request, &files[0], &[("ETag", &format!("\"{node}\""))]);
+            bytes.truncate(2 << 20);
+            sent.fetch_add(bytes.len(), Relaxed);
+            (bytes, Then::Close)
+        });
+        let refused = get_into(&directory, record(&server.url("f")), |settings| settings.retries = 50);
+        let refused = refused.map(|_| ());
+        assert_eq!(refused.expect_err("it is refused").kind, ErrorKind::Denied);
+        let first = server.requests().len();
+        is_second.store(true, Relaxed);
+        let got = get_into(&directory, record(&server.url("f")), |_| {});
+        assert!(got.as_ref().is_ok_and(|got| got == whole), "{second}: {:?}", got.err());
+        if second == "both" {
+            let requests = server.requests();
+            let asked: Vec<_> = requests[first..].iter().filter_map(|request| range(request, SIZE)).collect();
+            let is_asked =
+                |at: &usize| asked.iter().any(|(from, to)| to - from > 64 << 10 && (*from..*to).contains(at));
+            let kept = (0..SIZE).step_by(128 << 10).filter(|at| !is_asked(at)).count();
+            assert!(kept > 24, "{kept} blocks of what was there did not come again");
         }
     }
 }

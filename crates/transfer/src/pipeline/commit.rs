@@ -262,10 +262,10 @@ pub fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<
     let mut journal = journal.lock().expect("not poisoned");
     // Looked at while the journal is ours: whoever begins a file anew ends it first, then says so there.
     let alive = durable.iter().filter(|progress| !F::as_ref(&progress.file).has_ended());
-    let alive: Vec<_> = alive.map(|progress| (&*F::as_ref(&progress.file).entry, progress)).collect();
+    let alive: Vec<_> = alive.map(|progress| (F::as_ref(&progress.file).recorded(), progress)).collect();
     let named = if alive.is_empty() { Ok(()) } else { committer.sink.settle_work() };
-    let segments = alive.iter().map(|(entry, progress)| (*entry, progress.segments.clone()));
-    let blocks = alive.iter().map(|(entry, progress)| (*entry, progress.blocks.clone()));
+    let segments = alive.iter().map(|(entry, progress)| (&**entry, progress.segments.clone()));
+    let blocks = alive.iter().map(|(entry, progress)| (&**entry, progress.blocks.clone()));
     let recorded = named.and_then(|()| journal.segments(segments)).and_then(|()| journal.blocks(blocks));
     if let Err(error) = recorded.and_then(|()| journal.sync()) {
         tracing::warn!("the journal cannot be written: {error}");

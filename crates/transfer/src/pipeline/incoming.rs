@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::error::{Error, Result};
 use crate::hash::{Digest, FileHash, SomeBlocks, block_digest};
-use crate::manifest::{BLOCK, Entry, FileId, SEGMENT, missing, missing_within, segment_count, segment_range};
+use crate::manifest::{
+    BLOCK, Entry, FileId, Fingerprint, Kind, SEGMENT, missing, missing_within, segment_count, segment_range,
+};
 use crate::quota::{Held, Quota, remember, too_much_to_remember};
 use crate::store::split_part::SplitPart;
 use crate::store::{Sink, SinkFile};
@@ -85,6 +87,8 @@ struct State {
     writing: HashSet<u64>,
     /// Segments verified and not yet in the journal.
     fresh: Vec<(u64, Digest)>,
+    /// What it is recorded as, if that is another version than it was begun as.
+    version: Option<Fingerprint>,
     part: Option<Arc<dyn SinkFile>>,
     /// Whether it has been opened in this run: what is in it stays.
     opened: bool,
@@ -211,6 +215,7 @@ impl Incoming {
             unverified,
             writing: HashSet::new(),
             fresh: Vec::new(),
+            version: None,
             part: None,
             opened: false,
             base,
@@ -456,6 +461,23 @@ impl Incoming {
         }
     }
 
+    /// It is recorded as this `version` from now on, and what was verified before is recorded anew.
+    pub fn relabel(&self, version: Fingerprint) {
+        let mut state = self.lock();
+        state.version = Some(version);
+        state.fresh = state.hash.segments().filter(|(segment, _)| state.verified.contains(segment)).collect();
+    }
+
+    /// What it is recorded as.
+    pub fn recorded(&self) -> Arc<Entry> {
+        match (self.lock().version, self.entry.kind.clone()) {
+            (Some(fingerprint), Kind::File { size, .. }) => {
+                Arc::new(Entry { kind: Kind::File { size, fingerprint }, ..(*self.entry).clone() })
+            }
+            _ => Arc::clone(&self.entry),
+        }
+    }
+
     /// How much of it is verified.
     pub fn verified_bytes(&self) -> u64 {
         let state = self.lock();
@@ -485,7 +507,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::manifest::{Kind, Timestamp};
+    use crate::manifest::Timestamp;
     use crate::path::RelPath;
     use crate::store::memory::NullSink;
 
@@ -533,6 +555,23 @@ mod tests {
             assert_eq!(file.written(SEGMENT + block * BLOCK, [0; 32]), Ok(Change::Nothing));
         }
         assert_eq!(file.written(2 * SEGMENT - BLOCK, [0; 32]), Ok(Change::Complete));
+    }
+
+    #[test]
+    fn what_is_relabelled_is_recorded_anew_as_the_other_version() {
+        let file = incoming(2 * SEGMENT, Verify::Block, Some(HashMap::from([(0, [9; 32])])));
+        file.part(&NullSink, None).expect("opened");
+        let of = |entry: &Entry| match entry.kind {
+            Kind::File { fingerprint, .. } => fingerprint,
+            _ => panic!("a file"),
+        };
+        assert_eq!(
+            (of(&file.recorded()), file.take_fresh().map(|(_, fresh)| fresh)),
+            ([0; 16], Some(vec![]))
+        );
+        file.relabel([1; 16]);
+        assert_eq!(of(&file.recorded()), [1; 16]);
+        assert_eq!(file.take_fresh().map(|(_, fresh)| fresh), Some(vec![(0, [9; 32])]));
     }
 
     #[test]

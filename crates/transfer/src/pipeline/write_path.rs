@@ -30,7 +30,7 @@ use crate::fence::Permit;
 use crate::hash::{Digest, SomeBlocks};
 use crate::journal::{Journal, Left};
 use crate::ledger::Ledger;
-use crate::manifest::{BLOCK, Entry, FileId, SEGMENT, segment_range};
+use crate::manifest::{BLOCK, Entry, FileId, Fingerprint, SEGMENT, segment_range};
 use crate::pipeline::commit::{Committer, Complete, CompletePortion, GROUP, Progress, commit_all, record};
 use crate::pipeline::incoming::Change;
 use crate::pipeline::pool::{Gate, Pool};
@@ -438,7 +438,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             if portion.is_none_or(|portion| portion.completes) {
                 part.seal(&incoming.entry)?;
             }
-            Ok(Complete { id: incoming.id, entry: Arc::clone(&incoming.entry), part, root, split })
+            Ok(Complete { id: incoming.id, entry: incoming.recorded(), part, root, split })
         });
         match sealed {
             Ok(complete) => {
@@ -474,6 +474,15 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             let blocks = F::as_ref(file).incomplete();
             record(&committer, vec![Progress { file: Arc::clone(file), part, segments, blocks }]);
         }
+    }
+
+    /// What is and will be there of a file is recorded as of this `version`, no longer as of the one it was begun as.
+    pub fn relabel(&self, file: &Arc<F>, version: Fingerprint) -> Result<()> {
+        // What is recorded is made durable first, for which it is open.
+        F::as_ref(file).part(&*self.sink, None)?;
+        F::as_ref(file).relabel(version);
+        self.dirty.lock().expect("not poisoned").push(Arc::clone(file));
+        Ok(())
     }
 
     /// Segments verified since the last time, of files still on their way.
