@@ -387,6 +387,23 @@ class ErrorsTest(TransferTest):
             self.assertEqual((error.errno, error.filename, error.retryable), (errno.ENOENT, none, False))
             self.assertEqual(error.strerror, os.strerror(errno.ENOENT))
 
+    def test_the_place_that_is_not_there_is_the_one_that_was_given(self):
+        (self.home / "tree").mkdir()
+        (self.home / "tree" / "a").write_text("x")
+        with contextlib.chdir(self.home):
+            for missing in ("missing/", "missing", f"{self.home}/missing"):
+                error = self.raised(FileNotFoundError, lambda missing=missing: tidegate.verify("tree", missing))
+                self.assertEqual(error.filename, missing)
+
+    def test_a_text_that_no_file_can_have_is_refused(self):
+        for text in ("a\0b", "a\ud800b"):
+            for call in (
+                lambda text=text: tidegate.copy(text, self.home), lambda text=text: tidegate.copy(self.data, text),
+                lambda text=text: tidegate.copy(Path(text), self.home), lambda text=text: tidegate.hash(text),
+                lambda text=text: tidegate.copy(self.data, self.home, exclude=[text]), lambda text=text: tidegate.get(text, self.home),
+            ):
+                self.assertTrue(str(self.raised(tidegate.UsageError, call)).isascii())
+
     def test_a_refused_port_is_a_connection_error(self):
         (self.home / "root").mkdir()
         with tidegate.Endpoint(self.home / "root") as endpoint:

@@ -240,13 +240,25 @@ class _Running:
 
 def _place_in(message: str, kind: ErrorKind, places: list[str]) -> str | None:
     """The place of a call that a message is about, without what is secret in it."""
-    named = [one for one in places if re.search(rf"(?<!\S){re.escape(one)}(?![^\s:,;'])", message)]
+    named = [one for one in places if any(_names(spelt, message) for spelt in (one, *_spelt_out(one)))]
     if not named and kind == "not_found" and len(places) <= 2:
         named = places[:1]
     if not named and kind == "no_space":
         named = places[-1:]
     place = max(named, key=len, default=None)
     return None if place is None else _SECRET.sub(r"\1", place).partition("?")[0] if "://" in place else place
+
+
+def _names(place: str, message: str) -> bool:
+    return re.search(rf"(?<!\S){re.escape(place)}(?![^\s:,;'])", message) is not None
+
+
+def _spelt_out(place: str) -> list[str]:
+    """A path of this host as the command may have it in a message: from the root on, without links."""
+    if ":" in place.partition("/")[0]:
+        return []
+    whole = os.path.realpath(place)
+    return [whole, f"{whole.rstrip('/')}/"]
 
 
 # A ticket, or a name and a password.

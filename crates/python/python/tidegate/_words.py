@@ -177,7 +177,7 @@ def _text(kinds: tuple[object, ...], value: Any) -> str | None:
     """How the command has a value, if it is of one of the types."""
     if isinstance(value, str):
         # What an enumeration of texts shows is its name.
-        return str.__str__(value) if str in kinds else None
+        return _sayable(str.__str__(value)) if str in kinds else None
     if isinstance(value, bool):
         return None
     if isinstance(value, timedelta):
@@ -188,7 +188,7 @@ def _text(kinds: tuple[object, ...], value: Any) -> str | None:
         path = os.fspath(value)
         if not isinstance(path, str):
             return None
-        return _local(path) if _PLACE in kinds else path if os.PathLike in kinds else None
+        return _local(_sayable(path)) if _PLACE in kinds else _sayable(path) if os.PathLike in kinds else None
     if int in kinds and hasattr(value, "__index__"):
         try:
             return str(int(operator.index(value)))
@@ -198,6 +198,17 @@ def _text(kinds: tuple[object, ...], value: Any) -> str | None:
         return None
     unit = next((kind for kind in kinds if isinstance(kind, Unit)), None)
     return unit.said(float(value)) if unit is not None else repr(float(value)) if float in kinds else None
+
+
+def _sayable(text: str) -> str:
+    """A text that is as it stands in a command line; no name of a file is another one."""
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{text!a} is no text that a file or an option can have: {error.reason}", "usage") from error
+    if "\0" in text:
+        raise UsageError(f"{text!a} is no text that a file or an option can have: it has a NUL", "usage")
+    return text
 
 
 def _moment(value: datetime) -> str:
