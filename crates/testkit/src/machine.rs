@@ -21,6 +21,14 @@ pub fn skip(test: &str, reason: &str) {
     }
 }
 
+/// Lets this process have as many files open as it may: many transfers run in it at once.
+pub fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    setrlimit(Resource::Nofile, limit).expect("no more than may be");
+}
+
 /// Whether tests may use what has to be installed, or wants root.
 pub fn may_use_installed() -> bool {
     std::env::var_os(INSTALLED).is_none_or(|word| word != "no")

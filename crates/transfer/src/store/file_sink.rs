@@ -371,6 +371,21 @@ impl FileSink {
         Ok(directory)
     }
 
+    /// Whether `path` still leads to that directory. What cannot be looked at now need not have been moved.
+    fn is_still_there(&self, path: &[u8], directory: &Root) -> Result<()> {
+        match self.base().and_then(|base| base.dir(path)) {
+            Ok(there) if same(&there, directory) => Ok(()),
+            Err(error) if says_nothing(error) => Err(Error::io("look for", path, error)),
+            _ => Err(Error::new(
+                ErrorKind::Changed,
+                format!(
+                    "{} was moved or replaced while files were put into it: they are where it is now",
+                    show(path)
+                ),
+            )),
+        }
+    }
+
     /// Makes the names of the directory `path` and of those on the way there durable.
     fn settle_way(&self, path: &[u8]) -> Result<()> {
         let mut settled = self.settled.lock().expect("not poisoned");
@@ -586,13 +601,7 @@ impl Sink for FileSink {
                 failed.push((path, error));
                 continue;
             }
-            if !self.base().and_then(|base| base.dir(&path)).is_ok_and(|there| same(&there, &directory)) {
-                let why = format!(
-                    "{} was moved or replaced while files were put into it: they are where it is now",
-                    show(&path)
-                );
-                failed.push((path, Error::new(ErrorKind::Changed, why)));
-            } else if let Err(error) = self.settle_way(&path) {
+            if let Err(error) = self.is_still_there(&path, &directory).and_then(|()| self.settle_way(&path)) {
                 failed.push((path, error));
             }
         }
@@ -679,6 +688,11 @@ fn opened_for_us((root, path): (&Root, &[u8])) -> Option<(Root, Mode)> {
 fn is_special(stat: &Stat) -> bool {
     let kind = FileType::from_raw_mode(stat.st_mode);
     !kind.is_file() && !kind.is_dir() && !kind.is_symlink()
+}
+
+/// Whether an error is of this moment, and tells nothing of what was looked at.
+fn says_nothing(error: Errno) -> bool {
+    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)
 }
 
 /// Whether both are one directory.

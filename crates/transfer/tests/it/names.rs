@@ -86,9 +86,10 @@ fn odd_modes_and_old_times_arrive() {
     for (i, mode) in [0o444, 0o400, 0o000, 0o777, 0o111, 0o644].into_iter().enumerate() {
         let path = source.join(format!("f{i}"));
         write(&path, 200_000 * i as u64, i as u64);
-        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("set");
         let time = if i % 2 == 0 { old } else { before };
-        File::open(&path).and_then(|file| file.set_modified(time)).expect("set");
+        let file = File::open(&path).expect("opened");
+        fs::set_permissions(&path, Permissions::from_mode(mode)).expect("set");
+        file.set_modified(time).expect("set");
     }
     write(&source.join("closed/inside"), 10, 1);
     write(&source.join("empty"), 0, 1);

@@ -46,6 +46,7 @@ impl Fixture {
     }
 
     pub fn with(change: impl FnOnce(&mut Config)) -> Self {
+        testkit::raise_file_limit();
         let temporary = tempfile::tempdir().expect("a directory");
         let root = temporary.path().join("root");
         fs::create_dir(&root).expect("made");
