@@ -58,7 +58,7 @@ def one(scenario: Scenario, count: int, size: int, rule: str, where: None, repea
             file = way.trial.scratch / "jobs.json"
             file.write_text(json.dumps([{"source": f"{source.root}/", "destination": f"{way.gridftp}{landing}/",
                                          "bytes": source.size, "optimization": False,
-                                         "options": ["--optimizer", rule]}]))
+                                         "options": {"optimizer": rule}}]))
             with way.watched() as notes:
                 service.ask("submit", file)
                 job, = ended(service, [size], 0, verified=False)

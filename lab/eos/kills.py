@@ -12,7 +12,7 @@ from lab.eos.task import Outcome, Plan, Task
 
 ROUNDS, JOBS, SIZE, SEED = 100, 4, 3_000_000, 1
 # So that a job lasts about as long as a round, and most kills meet some of them.
-OPTIONS = ["--limit-network", "40Mbit/s"]
+OPTIONS = {"limit_network": "40Mbit/s"}
 # A kill comes this long after the service has acknowledged the round's jobs, in seconds.
 SOONEST, LATEST = 0.0, 1.0
 PATIENCE_S = 300.0

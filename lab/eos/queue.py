@@ -27,7 +27,7 @@ def measured(where: None, repeat: int) -> Outcome:
         (here / "slow.bin").write_bytes(bytes(range(256)) * (1 << 20))
         serving.ask("/api/v1/jobs", [{"source": str(here / "slow.bin"), "destination": str(here / "slow-copy/"),
                                       "priority": 9, "optimization": False,
-                                      "options": ["--limit-network", "2Mbit/s"]}])
+                                      "options": {"limit_network": "2Mbit/s"}}])
         batches = [[{"source": str(here / f"{i}/{j}.bin"), "destination": str(here / "copies/")}
                     for j in range(BATCH)] for i in range(JOBS // BATCH)]
         began = time.monotonic()

@@ -24,6 +24,7 @@ pub mod put;
 pub mod ranges;
 pub mod remote;
 pub mod rules;
+pub mod run;
 pub mod self_test;
 pub mod serve;
 pub mod share;

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use clap::error::ErrorKind as Misuse;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use tidegate_spec::run::Run;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::offer::LEFT_OUT;
 
@@ -34,6 +35,7 @@ enum Command {
     Copy(Box<command::copy::CopyArgs>),
     Get(Box<command::get::GetArgs>),
     Put(Box<command::put::PutArgs>),
+    Run(command::run::RunArgs),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(Box<command::verify::VerifyArgs>),
     Ls(command::ls::LsArgs),
@@ -75,18 +77,18 @@ enum Command {
 impl Command {
     /// Whether a script reads standard output, and what optimizer it asked for.
     fn asks_for_json(&self) -> Option<&str> {
-        let (json, control) = match self {
-            Self::Copy(args) => (args.output.json, &args.route.control),
+        let (json, optimizer) = match self {
+            Self::Copy(args) => (args.output.json, args.optimizer()),
             // A dry run prints a list, and a check what it found.
-            Self::Get(args) => (args.output.json && !args.dry_run && !args.self_check, &args.control),
-            Self::Put(args) => (args.output.json, &args.control),
-            Self::Verify(args) => (args.output.json, &args.route.control),
-            Self::Demo(args) => (args.output.json, &args.route.control),
-            Self::Probe(args) => (args.output.json, &args.route.control),
-            Self::Explore(args) => (args.output.json, &args.route.control),
+            Self::Get(args) => (args.output.json && !args.dry_run && !args.self_check, args.optimizer()),
+            Self::Put(args) => (args.output.json, args.optimizer()),
+            Self::Verify(args) => (args.output.json, &*args.route.control.spec.optimizer),
+            Self::Demo(args) => (args.output.json, &*args.route.control.spec.optimizer),
+            Self::Probe(args) => (args.output.json, &*args.route.control.spec.optimizer),
+            Self::Explore(args) => (args.output.json, &*args.route.control.spec.optimizer),
             _ => return None,
         };
-        json.then_some(&control.optimizer)
+        json.then_some(optimizer)
     }
 
     /// Whether nothing is to be said unless something is wrong.
@@ -121,6 +123,11 @@ impl Command {
             Self::Copy(args) => command::copy::run(args, caller, verbose),
             Self::Get(args) => command::get::run(args, caller),
             Self::Put(args) => command::put::run(args, caller),
+            Self::Run(args) => match command::run::read(args)? {
+                Run::Copy(told) => command::copy::run(&(*told).into(), caller, verbose),
+                Run::Get(told) => command::get::run(&(*told).into(), caller),
+                Run::Put(told) => command::put::run(&(*told).into(), caller),
+            },
             Self::Endpoint(args) => command::endpoint::run(args),
             Self::Verify(args) => command::verify::run(args, caller),
             Self::Ls(args) => command::ls::run(args, caller),

@@ -13,6 +13,7 @@ use tidegate_control::optimizer::Optimizer;
 use tidegate_control::path_memory::BEGINS;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{Arrival, BitRate, ByteCount, Epoch, PerStage, Stage, run};
+use tidegate_spec::control::Control;
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
@@ -32,7 +33,6 @@ use crate::progress::{UnderWay, View};
 use crate::recalled::Recalled;
 use crate::recorder::Recorder;
 use crate::run_memory::{RunMemory, notice};
-use crate::settings::ControlArgs;
 use crate::ssh::{OverSsh, Words};
 use crate::steady::UntilSteady;
 use crate::summary::{FailedFile, Files, Status, Summary, failed_file};
@@ -137,7 +137,7 @@ pub struct Job<'a> {
     /// Who has it done.
     pub caller: Caller,
     /// Who decides.
-    pub control: &'a ControlArgs,
+    pub control: &'a Control,
     /// What the view is headed with.
     pub title: String,
     /// No view and no summary for people.
@@ -215,7 +215,7 @@ impl Job<'_> {
                 ));
             }
             // A program that runs is told that it begins again; any other rule does begin again.
-            if !is_program(&self.control.optimizer) {
+            if !is_program(&self.control.spec.optimizer) {
                 optimizer = lesson.rule()?;
             }
         };
@@ -252,7 +252,7 @@ impl Job<'_> {
     ) -> Result<()> {
         sum.moved_this_time = false;
         let Begun { transfer, mut under_way } = (self.work.begin)()?;
-        let transfer = Capped::new(transfer, self.control.bounds.as_deref());
+        let transfer = Capped::new(transfer, self.control.local.bounds.as_deref());
         sum.began = true;
         let ledger = Arc::clone(transfer.ledger());
         let alone = self.memory.as_ref().filter(|_| !transfer.is_shared());
@@ -263,39 +263,41 @@ impl Job<'_> {
         let earlier = sum.new;
         let (mut watching, mut never_answered) = (None, None);
         let (interrupt, caller) = (self.work.interrupt.clone(), self.caller.clone());
-        let result = run(&mut transfer, optimizer, self.control.start.map(PerStage::all), |epoch, next| {
-            let Some(epoch) = epoch else {
-                if next.reason == Some(NEVER_ANSWERED) {
-                    never_answered.clone_from(&next.notice);
-                    interrupt.raise();
-                } else if let Some(notice) = &next.notice {
+        let result =
+            run(&mut transfer, optimizer, self.control.local.start.map(PerStage::all), |epoch, next| {
+                let Some(epoch) = epoch else {
+                    if next.reason == Some(NEVER_ANSWERED) {
+                        never_answered.clone_from(&next.notice);
+                        interrupt.raise();
+                    } else if let Some(notice) = &next.notice {
+                        tracing::warn!("{notice}");
+                    }
+                    begins = held.as_ref().filter(|_| next.reason == Some(BEGINS)).map(notice);
+                    if let Some(notice) = &begins {
+                        tracing::info!("{notice}");
+                    }
+                    watching = Some(view.watch(Arc::clone(&ledger), under_way.take(), next.setpoint));
+                    caller.watch(&ledger, next.setpoint);
+                    return;
+                };
+                let mut epoch = epoch.clone();
+                epoch.t_ms += offset.as_millis() as u64;
+                let arrival = ledger.arrival();
+                epoch.arrived =
+                    Some(Arrival { new_bytes: ByteCount(earlier + arrival.new_bytes.0), ..arrival });
+                tracing::debug!("{}", followed::line(&epoch, &self.control.spec.optimizer, next.reason));
+                if let Some(watching) = &watching {
+                    watching.show(&epoch);
+                }
+                caller.show(epoch.setpoint);
+                show(&epoch);
+                if let Some(notice) = &epoch.notice {
                     tracing::warn!("{notice}");
                 }
-                begins = held.as_ref().filter(|_| next.reason == Some(BEGINS)).map(notice);
-                if let Some(notice) = &begins {
-                    tracing::info!("{notice}");
-                }
-                watching = Some(view.watch(Arc::clone(&ledger), under_way.take(), next.setpoint));
-                caller.watch(&ledger, next.setpoint);
-                return;
-            };
-            let mut epoch = epoch.clone();
-            epoch.t_ms += offset.as_millis() as u64;
-            let arrival = ledger.arrival();
-            epoch.arrived = Some(Arrival { new_bytes: ByteCount(earlier + arrival.new_bytes.0), ..arrival });
-            tracing::debug!("{}", followed::line(&epoch, &self.control.optimizer, next.reason));
-            if let Some(watching) = &watching {
-                watching.show(&epoch);
-            }
-            caller.show(epoch.setpoint);
-            show(&epoch);
-            if let Some(notice) = &epoch.notice {
-                tracing::warn!("{notice}");
-            }
-            // How it began is nothing to warn of.
-            epoch.notice = epoch.notice.or_else(|| begins.take());
-            record.add(epoch);
-        });
+                // How it began is nothing to warn of.
+                epoch.notice = epoch.notice.or_else(|| begins.take());
+                record.add(epoch);
+            });
         drop(watching);
         // Nobody remembers a share of a path, or goes on with it.
         if transfer.into_path().is_shared() {
@@ -373,7 +375,7 @@ impl Sum {
             resent_bytes: self.again,
             duration_ms: duration.as_millis() as u64,
             goodput_bps: BitRate::over(ByteCount(bytes), duration).0,
-            optimizer: job.control.optimizer.clone(),
+            optimizer: job.control.spec.optimizer.clone(),
             concurrency_mean: record.concurrency_mean(),
             failures: self.failures,
             error: error.map(ToString::to_string),

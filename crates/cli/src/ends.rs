@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
+use tidegate_spec::control::Control;
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::transfer::route::{From, Setup, To};
 
@@ -13,7 +14,7 @@ use crate::drive::Work;
 use crate::loopback::Loopback;
 use crate::path_key::{PathKey, endpoint, local};
 use crate::place::{Paths, Place, Sources, refuse_servers, sources};
-use crate::settings::{ControlArgs, TrustArgs};
+use crate::settings::TrustArgs;
 use crate::ssh::target::Target;
 use crate::ssh::{OverSsh, SshArgs, placeholder};
 
@@ -60,7 +61,7 @@ impl Ends {
     }
 
     /// What the path is remembered by, if both ends are places.
-    pub fn key(&self, terms: &Terms, control: &ControlArgs) -> Option<PathKey> {
+    pub fn key(&self, terms: &Terms, control: &Control) -> Option<PathKey> {
         let here = |path: &[u8]| local(Path::new(OsStr::from_bytes(path)));
         let source = match &self.from {
             From::Local(sources) => here(sources.first()?)?,

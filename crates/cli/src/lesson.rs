@@ -3,10 +3,11 @@
 
 use tidegate_control::optimizer::Optimizer;
 use tidegate_control::policy::Policy;
+use tidegate_spec::control::Control;
 use tidegate_train::online::UPDATES;
 use tidegate_transfer::error::Result;
 
-use crate::settings::{ControlArgs, policy_of};
+use crate::settings::{optimizer_after, policy_of};
 use crate::whole_file::WholeFile;
 
 /// Facts of a policy that went on learning: how many runs and epochs it has behind it, and file, program and seed of the
@@ -19,7 +20,7 @@ const SEED: &str = "online.seed";
 
 /// What is learned while a job runs.
 pub struct Lesson<'a> {
-    control: &'a ControlArgs,
+    control: &'a Control,
     /// What was learned so far.
     learned: Option<Policy>,
     /// Updates that the policy had behind it before.
@@ -28,9 +29,9 @@ pub struct Lesson<'a> {
 
 impl<'a> Lesson<'a> {
     /// Of a job under `control`; refused if what is learned could not be kept where that is asked for.
-    pub fn begin(control: &'a ControlArgs) -> Result<Self> {
+    pub fn begin(control: &'a Control) -> Result<Self> {
         let mut updates_before = 0;
-        if let (Some(file), Some(policy)) = (&control.save_policy, &control.policy) {
+        if let (Some(file), Some(policy)) = (&control.local.save_policy, &control.local.policy) {
             drop(WholeFile::begin(file)?);
             updates_before = number(&policy_of(policy)?, UPDATES);
         }
@@ -39,7 +40,7 @@ impl<'a> Lesson<'a> {
 
     /// The rule for the next try.
     pub fn rule(&self) -> Result<Box<dyn Optimizer>> {
-        self.control.optimizer_after(self.learned.clone())
+        optimizer_after(self.control, self.learned.clone())
     }
 
     /// Takes over what `rule` learned in a try.
@@ -52,7 +53,8 @@ impl<'a> Lesson<'a> {
     /// Keeps what was learned in so many epochs, where that is asked for. What cannot be kept is warned of: the job is
     /// done all the same.
     pub fn keep(self, epochs: usize) {
-        let (Some(file), Some(begun_with)) = (&self.control.save_policy, &self.control.policy) else {
+        let (Some(file), Some(begun_with)) = (&self.control.local.save_policy, &self.control.local.policy)
+        else {
             return;
         };
         let shown = file.display();
@@ -69,7 +71,7 @@ impl<'a> Lesson<'a> {
         for (name, text) in [
             (BEGUN_WITH, begun_with),
             (PROGRAM, format!("tidegate {}", env!("CARGO_PKG_VERSION"))),
-            (SEED, self.control.seed.to_string()),
+            (SEED, self.control.spec.seed.to_string()),
         ] {
             policy.facts.insert(name.to_owned(), text);
         }
@@ -102,7 +104,7 @@ mod tests {
         let first = concat!(env!("CARGO_MANIFEST_DIR"), "/../control/policies/universal.safetensors");
         let kept_at = saved.to_str().expect("text");
         let words = ["--optimizer=policy:online", "--policy", first, "--save-policy", kept_at];
-        let control: ControlArgs = parsed(&words);
+        let control: Control = parsed(&words);
         let scenario =
             Scenario::from_toml(include_str!("../../../scenarios/automdt-read.toml")).expect("a path");
         let mut lesson = Lesson::begin(&control).expect("it can be kept");

@@ -19,8 +19,6 @@ mod told;
 
 // Values on a command line.
 mod beneath;
-mod filters;
-mod mirror;
 mod s3;
 mod scratch;
 mod values;

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use tidegate_spec::control::Control;
+use tidegate_spec::run::Setup;
 
 use crate::caller::Caller;
 use crate::drive::{Ended, Job, Work};
-use crate::settings::ControlArgs;
 
 /// What a run prints, and where it writes its epochs. Some commands cannot be told to be `QUIET`, or write no
 /// `EPOCHS` where they are told to; then there is no such option.
@@ -58,14 +59,13 @@ impl<const QUIET: bool, const EPOCHS: bool> FromArgMatches for OutputArgs<QUIET,
 }
 
 impl<const QUIET: bool, const EPOCHS: bool> OutputArgs<QUIET, EPOCHS> {
+    /// As `setup` says.
+    pub fn of(setup: &Setup) -> Self {
+        Self { json: setup.json, quiet: setup.quiet, epochs: setup.epochs.clone() }
+    }
+
     /// Work that is to be shown so, headed with `title`; its log goes into the directory `state`.
-    pub fn job<'a>(
-        &self,
-        work: Work<'a>,
-        control: &'a ControlArgs,
-        title: String,
-        state: PathBuf,
-    ) -> Job<'a> {
+    pub fn job<'a>(&self, work: Work<'a>, control: &'a Control, title: String, state: PathBuf) -> Job<'a> {
         let Self { json, quiet, epochs } = self.clone();
         let caller = Caller::Terminal;
         Job { work, caller, control, title, json, quiet, epochs, state, memory: None }

@@ -9,10 +9,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_contract::text::show;
 use tidegate_control::BitRate;
 use tidegate_service::pair::Site;
+use tidegate_spec::control::Control;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::wire::ticket::{Address, SCHEME};
-
-use crate::settings::ControlArgs;
 
 /// A path as it is remembered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,7 +31,7 @@ impl PathKey {
         destination: String,
         terms: &[&str],
         limits: &Limits,
-        control: &ControlArgs,
+        control: &Control,
     ) -> Self {
         let mut terms: Vec<String> = terms.iter().map(|&term| term.to_owned()).collect();
         let limited = [
@@ -43,8 +42,8 @@ impl PathKey {
         ];
         let word = |(who, rate): (&str, Option<BitRate>)| Some(format!("{who} {} bit/s", rate?.0));
         terms.extend(limited.into_iter().filter_map(word));
-        terms.push(format!("at most {} workers", control.max_workers));
-        terms.extend(control.share.map(|share| format!("share {share}")));
+        terms.push(format!("at most {} workers", control.local.max_workers));
+        terms.extend(control.spec.share.map(|share| format!("share {share}")));
         Self { source, destination, terms }
     }
 }

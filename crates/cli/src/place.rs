@@ -23,7 +23,7 @@ pub fn as_content(mut typed: &[u8]) -> &[u8] {
 /// The paths of a command line: what is copied, and where to.
 ///
 /// One list, so that anything may stand behind `--`.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub struct Paths {
     /// One or more sources, and last the destination
     #[arg(value_name = "PATH", required = true)]
@@ -31,6 +31,12 @@ pub struct Paths {
 }
 
 impl Paths {
+    /// Those that are not typed.
+    pub fn of(mut sources: Vec<OsString>, destination: OsString) -> Self {
+        sources.push(destination);
+        Self { paths: sources }
+    }
+
     /// The sources and the destination.
     pub fn split(&self) -> Result<(&[OsString], &OsStr), Error> {
         match self.paths.split_last() {

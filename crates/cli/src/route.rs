@@ -1,6 +1,8 @@
 //! Options of every command that moves data between endpoints of ours, and what they become.
 
 use clap::Args;
+use tidegate_spec::control::Control;
+use tidegate_spec::plane::{Patience, PlaneSpec};
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::Result;
 use tidegate_transfer::quota::Share;
@@ -10,15 +12,17 @@ use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 use tidegate_transfer::wire::way::Carriers;
 
-use crate::settings::{ControlArgs, TransferArgs, TrustArgs};
+use crate::settings::{TrustArgs, optimizer, pace};
 
 /// Who decides, how data is moved, and whom to trust.
 #[derive(Clone, Debug, Args)]
 pub struct RouteArgs {
     #[command(flatten)]
-    pub control: ControlArgs,
+    pub control: Control,
     #[command(flatten)]
-    pub transfer: TransferArgs,
+    pub plane: PlaneSpec,
+    #[command(flatten)]
+    pub patience: Patience,
     #[command(flatten)]
     pub trust: TrustArgs,
 }
@@ -26,35 +30,40 @@ pub struct RouteArgs {
 impl RouteArgs {
     /// What both ends agree on.
     pub fn terms(&self) -> Terms {
-        self.transfer.terms(self.control.max_workers)
+        self.plane.terms(self.control.local.max_workers)
     }
 
     /// How the transfer is driven; an error if there is no such rule.
     pub fn pace(&self) -> Result<Pace> {
-        Ok(self.control.pace(self.control.optimizer()?.as_ref()))
+        Ok(pace(&self.control, optimizer(&self.control)?.as_ref()))
     }
 
     /// Puts everything together.
     pub fn setup(&self, terms: Terms, pace: Pace, interrupt: Interrupt) -> Result<Setup> {
-        let root = self.trust.state.open()?;
-        let (pki, catalogues) = (self.trust.pki()?, Catalogues::new(&root)?);
-        Ok(Setup {
-            terms,
-            selection: Selection::default(),
-            taking: Taking::default(),
-            plan: None,
-            deletion: None,
-            moving: false,
-            fence: None,
-            split: None,
-            pace,
-            run: random_run(),
-            stall: STALL,
-            interrupt,
-            pki,
-            catalogues,
-            share: Share::own(),
-            carriers: Carriers::default(),
-        })
+        setup(&self.trust, terms, pace, interrupt)
     }
+}
+
+/// A transfer on those terms, of all that there is, by whoever `trust` says we are.
+pub fn setup(trust: &TrustArgs, terms: Terms, pace: Pace, interrupt: Interrupt) -> Result<Setup> {
+    let root = trust.state.open()?;
+    let (pki, catalogues) = (trust.pki()?, Catalogues::new(&root)?);
+    Ok(Setup {
+        terms,
+        selection: Selection::default(),
+        taking: Taking::default(),
+        plan: None,
+        deletion: None,
+        moving: false,
+        fence: None,
+        split: None,
+        pace,
+        run: random_run(),
+        stall: STALL,
+        interrupt,
+        pki,
+        catalogues,
+        share: Share::own(),
+        carriers: Carriers::default(),
+    })
 }

@@ -7,13 +7,13 @@ use tidegate_control::path_memory::BEGINS;
 use tidegate_control::remember::remember;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{Epoch, PathMemory};
+use tidegate_spec::control::Control;
 
 use crate::path_key::PathKey;
 use crate::path_store::{PathStore, age, now};
-use crate::settings::ControlArgs;
 
 /// Whether a run begins where the last one over its path ended.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Copy, Debug, Default, Args)]
 #[command(next_help_heading = "Control")]
 pub struct MemoryArgs {
     /// Begin as if nothing had ever been moved over this path, and remember nothing of it; otherwise the rule auto begins
@@ -33,12 +33,12 @@ impl MemoryArgs {
 
     /// The memory of `path` in the state directory `state`. None where it is not wanted, or where no rule looks for the
     /// numbers.
-    pub fn of(self, path: Option<PathKey>, control: &ControlArgs, state: &Path) -> Option<RunMemory> {
-        let looks = !["fixed", "explore"].iter().any(|rule| control.optimizer.starts_with(rule));
+    pub fn of(self, path: Option<PathKey>, control: &Control, state: &Path) -> Option<RunMemory> {
+        let looks = !["fixed", "explore"].iter().any(|rule| control.spec.optimizer.starts_with(rule));
         let path = path.filter(|_| looks && !self.no_memory)?;
         let store = PathStore::new(state);
         // Whoever gives the numbers to begin with needs no memory.
-        let begins = control.start.is_none();
+        let begins = control.local.start.is_none();
         let held = if begins { store.recall(&path) } else { None };
         Some(RunMemory { path, store, begins, held })
     }
@@ -87,7 +87,7 @@ mod tests {
     #[derive(Args)]
     struct Options {
         #[command(flatten)]
-        control: ControlArgs,
+        control: Control,
         #[command(flatten)]
         memory: MemoryArgs,
     }

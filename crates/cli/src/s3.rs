@@ -5,7 +5,7 @@ use tidegate_fetch::remote::s3_settings::{S3Settings, Style, endpoint};
 use tidegate_transfer::error::Result;
 
 /// How S3-compatible stores are found.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "S3")]
 pub struct S3Args {
     /// The S3 server, such as http://127.0.0.1:9000 [default: $AWS_ENDPOINT_URL_S3,

@@ -4,19 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::Parser;
 use tidegate_control::Epoch;
 use tidegate_service::fleet::{Extent, ShardContent};
+use tidegate_spec::control::{Control, ControlLocal};
+use tidegate_spec::copy::CopySpec;
+use tidegate_spec::deletion::DeletionSpec;
+use tidegate_spec::filters::FilterSpec;
+use tidegate_spec::options::Options;
+use tidegate_spec::plane::Patience;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::fence::Fence;
 use tidegate_transfer::selection::Selection;
 use tidegate_transfer::spec::RunId;
 use tidegate_transfer::split::{Split, SplitTask};
-use tidegate_transfer::terms::{Compare, Terms};
+use tidegate_transfer::terms::Terms;
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::Setup;
 use tidegate_transfer::wire::tls::Identity;
@@ -25,26 +30,19 @@ use crate::caller::Caller;
 use crate::drive::{Ended, Job, Work};
 use crate::ends::Ends;
 use crate::exit::usage;
-use crate::route::RouteArgs;
+use crate::route::setup;
 use crate::run_memory::MemoryArgs;
-use crate::settings::{LinkArgs, stall_timeout};
+use crate::settings::{TrustArgs, optimizer, pace};
 use crate::ssh::SshArgs;
 
-/// Options of a copy that hosts share, as they stand in its job.
-#[derive(Debug, Parser)]
-#[command(name = "tidegate copy", no_binary_name = true)]
-pub struct CopyOptions {
-    #[arg(long)]
-    checksum: bool,
-    #[command(flatten)]
-    links: LinkArgs,
-    #[arg(long, default_value = "30s", value_parser = stall_timeout)]
-    stall_timeout: Duration,
-    #[command(flatten)]
-    route: RouteArgs,
-    #[command(flatten)]
+/// A copy that hosts share, as its job says, on this host.
+#[derive(Debug)]
+pub struct SharedCopy {
+    spec: CopySpec,
+    control: Control,
+    retry_for: Duration,
+    trust: TrustArgs,
     ssh: SshArgs,
-    #[command(flatten)]
     memory: MemoryArgs,
 }
 
@@ -87,52 +85,57 @@ impl Drop for Bound {
     }
 }
 
-impl CopyOptions {
-    /// Reads them; `state` is where this host keeps its state.
-    pub fn read(options: &[String], state: &std::path::Path) -> Result<Self> {
-        let words = options.iter().map(OsString::from).chain(["--state".into(), state.into()]);
-        Self::try_parse_from(words).map_err(|error| {
-            let text = error.to_string();
-            let reason = text.lines().next().unwrap_or_default();
-            usage(format!("the job's options: {}", reason.strip_prefix("error: ").unwrap_or(reason)))
+impl SharedCopy {
+    /// What the options say; `state` is where this host keeps its state.
+    pub fn of(options: &Options, state: &Path) -> Result<Self> {
+        let wrong = |why: String| usage(format!("the job's options: {why}"));
+        let spec: CopySpec = options.read().map_err(wrong)?;
+        spec.check(false).map_err(wrong)?;
+        if spec.filters != FilterSpec::default() || spec.deletion != DeletionSpec::default() {
+            return Err(wrong(
+                "what is copied `tidegate spread` is told itself, and it deletes nothing".to_owned(),
+            ));
+        }
+        Ok(Self {
+            control: Control { spec: spec.control.clone(), local: ControlLocal::default() },
+            spec,
+            retry_for: Patience::default().retry_for,
+            trust: TrustArgs::kept_in(state),
+            ssh: SshArgs::default(),
+            memory: MemoryArgs::default(),
         })
     }
 
     /// Has copies use no more network streams than `bound` says.
     pub fn keep_within(&mut self, bound: &Bound) {
-        self.route.control.bounds = Some(bound.0.clone());
+        self.control.local.bounds = Some(bound.0.clone());
         // Other hosts move over the path as well: nothing that it shows is its own.
         self.memory = MemoryArgs::OFF;
     }
 
     /// Has copies fail when a connection is lost, for whoever has another endpoint to go to.
     pub fn fail_early(&mut self) {
-        self.route.transfer.retry_for = Duration::ZERO;
+        self.retry_for = Duration::ZERO;
     }
 
     /// Has what is there already compared by its content, where nothing tells who verified it.
     pub fn compare_content(&mut self) {
-        self.checksum = true;
+        self.spec.checksum = true;
     }
 
     /// Who we are to endpoints that ask for a certificate.
     pub fn pki(&self) -> Result<Option<Arc<Identity>>> {
-        self.route.trust.pki()
+        self.trust.pki()
     }
 
     /// The rule that decides.
     pub fn optimizer(&self) -> &str {
-        &self.route.control.optimizer
+        &self.spec.control.optimizer
     }
 
     /// What both ends of a copy agree on.
     pub fn terms(&self) -> Terms {
-        let mut terms = self.route.terms();
-        terms.links = self.links.links.into();
-        if self.checksum {
-            terms.compare = Compare::Checksum;
-        }
-        terms
+        self.spec.terms(self.control.local.max_workers)
     }
 
     /// Work between two places, set up by `change`, and what it is called.
@@ -144,12 +147,12 @@ impl CopyOptions {
         change: impl FnOnce(&mut Setup),
     ) -> anyhow::Result<(Ends, Work<'static>)> {
         let typed = [OsString::from(source)];
-        let ends =
-            Ends::between(&typed, OsStr::from_bytes(destination.as_bytes()), &mut terms, &self.route.trust)?;
-        let mut setup = self.route.setup(terms, self.route.pace()?, interrupt)?;
-        setup.stall = self.stall_timeout;
+        let ends = Ends::between(&typed, OsStr::from_bytes(destination.as_bytes()), &mut terms, &self.trust)?;
+        let pace = pace(&self.control, optimizer(&self.control)?.as_ref());
+        let mut setup = setup(&self.trust, terms, pace, interrupt)?;
+        setup.stall = self.spec.stalls.stall_timeout;
         change(&mut setup);
-        let work = ends.work(&self.ssh, setup, self.route.transfer.retry_for);
+        let work = ends.work(&self.ssh, setup, self.retry_for);
         Ok((ends, work))
     }
 
@@ -179,8 +182,8 @@ impl CopyOptions {
     }
 
     fn run(&self, ends: &Ends, work: Work<'static>, show: impl FnMut(&Epoch)) -> anyhow::Result<Ended> {
-        let control = &self.route.control;
-        let state: PathBuf = self.route.trust.state_dir()?;
+        let control = &self.control;
+        let state: PathBuf = self.trust.state_dir()?;
         let memory = self.memory.of(ends.key(&self.terms(), control), control, &state);
         let (caller, title) = (Caller::Terminal, ends.title.clone());
         let job = Job { work, caller, control, title, json: true, quiet: true, epochs: None, state, memory };

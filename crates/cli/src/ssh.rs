@@ -56,6 +56,19 @@ pub struct SshArgs {
     install_remote: Option<Option<PathBuf>>,
 }
 
+impl Default for SshArgs {
+    fn default() -> Self {
+        Self {
+            ssh: "ssh".to_owned(),
+            via: Via::default(),
+            port_range: None,
+            advertise: None,
+            remote_path: None,
+            install_remote: None,
+        }
+    }
+}
+
 impl SshArgs {
     /// The words of the command.
     fn command_words(&self) -> Result<Vec<String>> {

@@ -10,7 +10,7 @@ use std::ops::{Add, AddAssign, Sub};
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// A size in bytes.
 ///
@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(ByteCount::kib(1).bits(), 8192.0);
 /// # Ok::<(), tidegate_control::units::UnitError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ByteCount(pub u64);
 
@@ -37,7 +37,7 @@ pub struct ByteCount(pub u64);
 /// assert_eq!(BitRate::over(ByteCount(1_000_000), Duration::from_secs(2)), BitRate::mbps(4));
 /// # Ok::<(), tidegate_control::units::UnitError>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct BitRate(pub u64);
 
@@ -176,6 +176,43 @@ impl fmt::Display for ByteCount {
 impl fmt::Display for BitRate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         scaled(f, self.0, 1000.0, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s", "Tbit/s"])
+    }
+}
+
+/// Reads a plain number, or from what people write a text with its unit, too.
+fn quantity<'de, D: Deserializer<'de>, T: FromStr<Err = UnitError>>(
+    from: D,
+    of: fn(u64) -> T,
+) -> Result<T, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(
+        untagged,
+        expecting = "a whole number, or a text with its unit such as \"10MiB\" or \"80Mbit/s\""
+    )]
+    enum Written {
+        Number(u64),
+        Text(String),
+    }
+    if !from.is_human_readable() {
+        return u64::deserialize(from).map(of);
+    }
+    match Written::deserialize(from)? {
+        Written::Number(number) => Ok(of(number)),
+        Written::Text(text) => text.parse().map_err(serde::de::Error::custom),
+    }
+}
+
+/// Bytes as a number, or a text such as `"10MiB"`.
+impl<'de> Deserialize<'de> for ByteCount {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        quantity(from, Self)
+    }
+}
+
+/// Bits a second as a number, or a text such as `"80Mbit/s"`.
+impl<'de> Deserialize<'de> for BitRate {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        quantity(from, Self)
     }
 }
 

@@ -33,7 +33,7 @@ use crate::traffic::OwnTraffic;
 use tidegate_contract::text::count;
 
 pub use answer::{Answer, EstimateOrigin, PlottedCurve, Sampled, time_ms};
-pub use request::{EstimateRequest, Terms, Verify};
+pub use request::{EstimateRequest, Terms};
 pub use sampling::SamplingEvent;
 pub use waiting::{estimate_and_wait, signalled};
 

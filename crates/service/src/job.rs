@@ -5,19 +5,17 @@ pub mod file;
 mod stream_rule;
 mod values;
 
-mod selection;
-
-mod options;
+mod spec;
 
 mod request;
 
 mod advice;
 mod state;
 
-pub use options::job_options;
 pub use request::{Dependency, JobKind, LogFormat, Request, RequestError};
+pub use spec::Spec;
 pub use state::{Event, IllegalTransition, State};
-pub use stream_rule::StreamRule;
+pub use stream_rule::{StreamRule, StreamSpec};
 
 use std::fmt;
 use std::num::NonZeroU64;

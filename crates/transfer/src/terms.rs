@@ -8,35 +8,50 @@ use crate::throttle::Limits;
 /// How the bulk travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum DataPlane {
-    /// TLS 1.3.
+    /// TLS 1.3
     #[default]
     Tls,
-    /// Not encrypted; bound to the session by a keyed token. Both ends must ask for it.
+    /// Not encrypted, bound to the session; the endpoint must allow it too
     Clear,
 }
 
 /// How content is checked. Every frame carries a checksum in either case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Verify {
-    /// BLAKE3 end to end, the expected hashes sent over the encrypted session.
+    /// BLAKE3 end to end, as b3sum prints it
     #[default]
     Blake3,
-    /// crc32c alone: finds accidents, not attackers.
+    /// crc32c of every block: finds accidents, not attackers
     Block,
 }
+
+impl Verify {
+    /// Its name, as it is chosen by.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Blake3 => "blake3",
+            Self::Block => "block",
+        }
+    }
+}
+
+tidegate_control::named!(Verify);
 
 /// What to do about symbolic links in the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Links {
-    /// Copy the link itself.
+    /// Copy the link itself
     #[default]
     Keep,
-    /// Leave links out.
+    /// Leave links out
     Skip,
-    /// Copy what a link points to, as long as that lies within the source tree.
+    /// Copy what they point to, if that lies within the source
     Follow,
 }
 

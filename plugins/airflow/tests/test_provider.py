@@ -56,7 +56,7 @@ def tearDownModule():
 class TypesTest(unittest.TestCase):
     def test_a_source_is_one_text_or_several_and_nothing_else(self):
         for source in ("/a", ["/a"], ("/a",), {"/a"}, iter(["/a"])):
-            self.assertEqual(wanted(source, "/b", {"options": ["--delete"]})["sources"], ["/a"])
+            self.assertEqual(wanted(source, "/b", {"options": {"delete": True}})["sources"], ["/a"])
         for source in (b"/a", {"/a": 1}, [b"/a"], [1], None, Path("/a"), [["/a"]]):
             self.assertRaises(TypeError, wanted, source, "/b", None)
         for destination, job in ((Path("/b"), None), (None, None), ("/b", ["--delete"]), ("/b", "x")):
@@ -102,7 +102,7 @@ class Transfers(unittest.TestCase):
         self.assertEqual((HERE / "deferred/data/deep/a").stat().st_size, 100_000)
 
     def test_a_worker_waits_where_it_is_told_to(self):
-        summary = task("waited/", deferrable=False, job={"filter": ["- a"]}).execute(context())
+        summary = task("waited/", deferrable=False, job={"options": {"filter": ["- a"]}}).execute(context())
         self.assertEqual((summary["status"], summary["files"]["total"]), ("complete", 0))
 
     def test_the_same_try_is_submitted_once_and_another_try_again(self):

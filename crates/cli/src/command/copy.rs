@@ -3,11 +3,18 @@
 mod dry_run;
 mod known_rate;
 
+use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use tidegate_transfer::terms::{Compare, Purpose};
+use tidegate_spec::control::{Control, ControlLocal};
+use tidegate_spec::copy::CopySpec;
+use tidegate_spec::deletion::BackupDir;
+use tidegate_spec::plane::Patience;
+use tidegate_spec::run::CopyRun;
+use tidegate_transfer::selection::{Deletion, Selection};
+use tidegate_transfer::terms::Purpose;
 
 use dry_run::{Listing, Shown};
 use known_rate::KnownRate;
@@ -15,13 +22,12 @@ use known_rate::KnownRate;
 use crate::caller::Caller;
 use crate::drive::Job;
 use crate::ends::Ends;
-use crate::filters::FilterArgs;
-use crate::mirror::MirrorArgs;
+use crate::exit::usage;
 use crate::output::{OutputArgs, finish};
 use crate::place::Paths;
-use crate::route::RouteArgs;
+use crate::route::setup;
 use crate::run_memory::MemoryArgs;
-use crate::settings::{LinkArgs, stall_timeout};
+use crate::settings::{TrustArgs, optimizer, pace};
 use crate::ssh::SshArgs;
 
 /// Copy files and directories, verified and resumable.
@@ -39,53 +45,82 @@ use crate::ssh::SshArgs;
 pub struct CopyArgs {
     #[command(flatten)]
     paths: Paths,
-    /// Read files that are there already on both sides and compare, instead of trusting size, time
-    /// and the recorded hash
-    #[arg(long)]
-    checksum: bool,
     /// Do nothing, and say of each entry what would be done: new, changed and why; with -v also what would stay the same
-    #[arg(short = 'n', long, conflicts_with = "epochs")]
+    #[arg(short = 'n', long, conflicts_with_all = ["epochs", "moving"])]
     dry_run: bool,
     #[command(flatten)]
-    links: LinkArgs,
+    spec: CopySpec,
     #[command(flatten)]
-    filters: FilterArgs,
-    #[command(flatten)]
-    mirror: MirrorArgs,
-    /// How long a data stream may deliver nothing before it is replaced, and everything stand still before that is
-    /// said
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = stall_timeout, hide_short_help = true)]
-    stall_timeout: Duration,
+    backup: BackupDir,
     #[command(flatten)]
     pub output: OutputArgs,
     #[command(flatten)]
-    pub route: RouteArgs,
+    control: ControlLocal,
+    #[command(flatten)]
+    patience: Patience,
+    #[command(flatten)]
+    trust: TrustArgs,
     #[command(flatten)]
     ssh: SshArgs,
     #[command(flatten)]
     memory: MemoryArgs,
 }
 
+impl From<CopyRun> for CopyArgs {
+    fn from(run: CopyRun) -> Self {
+        let CopyRun { sources, destination, spec, setup } = run;
+        Self {
+            paths: Paths::of(sources, destination),
+            dry_run: false,
+            spec,
+            backup: BackupDir::default(),
+            output: OutputArgs::of(&setup),
+            patience: setup.retry_for.map_or_else(Patience::default, |retry_for| Patience { retry_for }),
+            trust: TrustArgs::of(&setup),
+            control: setup.control,
+            ssh: SshArgs::default(),
+            memory: MemoryArgs::default(),
+        }
+    }
+}
+
+impl CopyArgs {
+    /// The rule that decides.
+    pub fn optimizer(&self) -> &str {
+        &self.spec.control.optimizer
+    }
+
+    /// What the destination removes of what `selection` does not bring.
+    fn removal(&self, selection: &Selection) -> Option<Deletion> {
+        let deletion = &self.spec.deletion;
+        deletion.is_wanted().then(|| Deletion {
+            rules: selection.rules.clone(),
+            excluded: deletion.delete_excluded,
+            most: deletion.max_delete,
+            backup: self.backup.backup_dir.as_ref().map(|dir| dir.as_os_str().as_bytes().to_vec()),
+        })
+    }
+}
+
 /// Runs the command; `verbose` if more is to be said.
 pub fn run(args: &CopyArgs, caller: &Caller, verbose: bool) -> anyhow::Result<ExitCode> {
-    let mut terms = args.route.terms();
-    terms.links = args.links.links.into();
-    if args.checksum {
-        terms.compare = Compare::Checksum;
-    }
+    let CopyArgs { spec, trust, .. } = args;
+    spec.check(args.backup.backup_dir.is_some()).map_err(usage)?;
+    let control = Control { spec: spec.control.clone(), local: args.control.clone() };
+    let mut terms = spec.terms(control.local.max_workers);
     if args.dry_run {
         terms.purpose = Purpose::Plan;
     }
-    let selection = args.filters.selection()?;
-    let deletion = args.mirror.deletion(&selection)?;
-    let moving = args.mirror.moving(&mut terms)?;
-    let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
-    let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
-    let key = ends.key(&terms, control);
-    let mut setup = args.route.setup(terms, args.route.pace()?, caller.interrupt())?;
-    setup.stall = args.stall_timeout;
-    (setup.selection, setup.taking, setup.deletion) = (selection, args.filters.taking(), deletion);
-    setup.moving = moving;
+    let selection = spec.filters.selection()?;
+    let deletion = args.removal(&selection);
+    let ends = Ends::of(&args.paths, &mut terms, trust)?;
+    let state = trust.state_dir()?;
+    let key = ends.key(&terms, &control);
+    let pace = pace(&control, optimizer(&control)?.as_ref());
+    let mut setup = setup(trust, terms, pace, caller.interrupt())?;
+    setup.stall = spec.stalls.stall_timeout;
+    (setup.selection, setup.taking, setup.deletion) = (selection, spec.filters.taking(), deletion);
+    setup.moving = spec.deletion.moving;
     if args.dry_run {
         let shown = Shown { json: args.output.json, quiet: args.output.quiet, same: verbose };
         let listing = Listing::new(shown, caller.clone(), setup.interrupt.clone());
@@ -93,8 +128,8 @@ pub fn run(args: &CopyArgs, caller: &Caller, verbose: bool) -> anyhow::Result<Ex
         let known = key.filter(|_| args.memory.is_wanted()).and_then(|key| KnownRate::of(&key, &state));
         return listing.run(ends.work(&args.ssh, setup, Duration::ZERO), known);
     }
-    let memory = args.memory.of(key, control, &state);
-    let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
+    let memory = args.memory.of(key, &control, &state);
+    let work = ends.work(&args.ssh, setup, args.patience.retry_for);
     let title = ends.title.clone();
-    finish(Job { memory, caller: caller.clone(), ..args.output.job(work, control, title, state) })
+    finish(Job { memory, caller: caller.clone(), ..args.output.job(work, &control, title, state) })
 }

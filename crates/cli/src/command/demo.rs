@@ -63,17 +63,17 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         terminal::tell(&format!("making {} of mixed files beneath {}", args.size, scratch.path().display()));
     }
     let source = scratch.path().join("source");
-    make_files(&source, args.size, args.route.control.seed, &interrupt)?;
+    make_files(&source, args.size, args.route.control.spec.seed, &interrupt)?;
     let destination = scratch.path().join("destination");
     fs::create_dir(&destination).context("cannot make the destination")?;
     let loopback = Loopback::start(&destination, scratch.path())?;
 
-    let mut shaped = args.route.transfer.clone();
+    let mut shaped = args.route.plane.clone();
     shaped.limit_read = shaped.limit_read.or(Some(READ));
     shaped.limit_network = shaped.limit_network.or(Some(NETWORK));
     shaped.limit_write = shaped.limit_write.or(Some(WRITE));
     shaped.limit_link = shaped.limit_link.or(Some(LINK));
-    let limits = shaped.terms(1).limits;
+    let limits = shaped.limits();
     let show = |rate: Option<BitRate>| rate.unwrap_or_default().to_string();
     let title = format!(
         "demo: read {}, network {}, write {} each, link {}",
@@ -90,8 +90,8 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let work = Work::transfer(
         From::Local(vec![source]),
         To::Endpoint(loopback.address()?),
-        args.route.setup(shaped.terms(args.route.control.max_workers), pace, interrupt)?,
-        shaped.retry_for,
+        args.route.setup(shaped.terms(args.route.control.local.max_workers), pace, interrupt)?,
+        args.route.patience.retry_for,
     );
     let job = args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?);
     let mut ended = job.run()?;

@@ -11,16 +11,18 @@ use std::thread;
 use clap::Args;
 use tidegate_control::ByteCount;
 use tidegate_gateway::Renewal;
+use tidegate_spec::plane::STAGING;
 use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
 use tidegate_transfer::quota::Allowance;
 use tidegate_transfer::sys::memory::keep_few_heaps;
+use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
 use crate::over_http::{HttpArgs, OverHttp};
 use crate::remotes;
-use crate::settings::{Plane, TrustArgs, staging_size};
+use crate::settings::TrustArgs;
 use crate::ssh::agent;
 use crate::terminal;
 use crate::values::{listen_address, port_range};
@@ -67,8 +69,8 @@ pub struct EndpointArgs {
     #[arg(long, conflicts_with = "read_only")]
     allow_delete: bool,
     /// Whether peers may ask for data streams that are not encrypted
-    #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls)]
-    data_plane: Plane,
+    #[arg(long, value_name = "PLANE", value_enum, default_value_t)]
+    data_plane: DataPlane,
     /// Run an `iperf3 -s` for one test of whoever holds a ticket and asks, so that `tidegate estimate --sampler
     /// iperf3` can measure the path to here, and iperf3 against another such endpoint for whoever asks for that; 0 is any
     /// free port [default ports: 5201-5204]
@@ -87,7 +89,7 @@ pub struct EndpointArgs {
     #[arg(long, value_name = "N", default_value_t = 160, value_parser = clap::value_parser!(u32).range(1..))]
     threads: u32,
     /// Most memory that one ticket takes, half of it for staging; likewise
-    #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = staging_size)]
+    #[arg(long, value_name = "SIZE", default_value = "192MiB", value_parser = |text: &str| STAGING.size(text))]
     memory: ByteCount,
     #[command(flatten)]
     http: HttpArgs,
@@ -112,7 +114,7 @@ pub fn run(args: &EndpointArgs) -> anyhow::Result<ExitCode> {
         serves_owner: false,
         read_only: args.read_only,
         allow_delete: args.allow_delete,
-        clear: args.data_plane == Plane::Clear,
+        clear: args.data_plane == DataPlane::Clear,
         pki: args.trust.pki()?,
         advertise: args.advertise.clone(),
         iperf3: args.iperf3.clone(),

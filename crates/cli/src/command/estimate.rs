@@ -10,10 +10,11 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::estimate::{
-    Answer, EstimateError, EstimateOrigin, EstimateRequest, Program, Sampled, SamplingEvent, Terms, Verify,
+    Answer, EstimateError, EstimateOrigin, EstimateRequest, Program, Sampled, SamplingEvent, Terms,
     estimate_and_wait, signalled,
 };
 use tidegate_transfer::error::Error;
+use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::caller::Caller;
@@ -22,7 +23,7 @@ use crate::output::JsonArgs;
 use crate::place::Place;
 use crate::sampling::SamplingArgs;
 use crate::service::{Service, address_there};
-use crate::settings::{Plane, TrustArgs, history_url};
+use crate::settings::{TrustArgs, history_url};
 use crate::terminal;
 
 /// Tell how many streams a path can use, how fast they are, and how long so many bytes take.
@@ -57,10 +58,10 @@ pub struct EstimateArgs {
     )]
     database: Option<String>,
     /// How the bulk will travel
-    #[arg(long, value_name = "PLANE", value_enum, default_value_t = Plane::Tls, help_heading = "Transfer")]
-    data_plane: Plane,
+    #[arg(long, value_name = "PLANE", value_enum, default_value_t, help_heading = "Transfer")]
+    data_plane: DataPlane,
     /// How content will be verified
-    #[arg(long, value_name = "CHECK", default_value_t = Verify::Blake3, help_heading = "Transfer")]
+    #[arg(long, value_name = "CHECK", value_enum, default_value_t, help_heading = "Transfer")]
     verify: Verify,
     /// Rate of each network stream
     #[arg(long, value_name = "RATE", help_heading = "Transfer")]
@@ -181,7 +182,7 @@ impl EstimateArgs {
             None => size_of(&self.source)?,
         };
         let terms = Terms {
-            clear: self.data_plane == Plane::Clear,
+            clear: self.data_plane == DataPlane::Clear,
             verify: Some(self.verify),
             limit_network: self.limit_network,
             limit_link: self.limit_link,

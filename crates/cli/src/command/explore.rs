@@ -11,6 +11,7 @@ use serde::Serialize;
 use tidegate_control::calibration::{Calibration, MIN_EPOCHS, calibrate, read_log};
 use tidegate_control::utility::Utility;
 use tidegate_control::{BitRate, ByteCount, Epoch, PerStage, Stage};
+use tidegate_spec::control::{Control, ControlSpec};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
@@ -21,7 +22,7 @@ use crate::exit::usage;
 use crate::output::JsonArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
-use crate::settings::ControlArgs;
+use crate::settings::{optimizer, pace};
 use crate::signals::interrupt_on_signals;
 use crate::ssh::SshArgs;
 use crate::terminal;
@@ -89,7 +90,7 @@ struct Report<'a> {
 
 impl ExploreArgs {
     fn k(&self) -> f64 {
-        self.route.control.utility_k.unwrap_or(Utility::default().k)
+        self.route.control.spec.utility_k.unwrap_or(Utility::default().k)
     }
 }
 
@@ -113,7 +114,7 @@ pub fn run(args: &ExploreArgs) -> anyhow::Result<ExitCode> {
     if args.output.json {
         let report = Report {
             status: "complete",
-            seed: args.from.is_none().then_some(args.route.control.seed),
+            seed: args.from.is_none().then_some(args.route.control.spec.seed),
             r_max_mbps: calibration.r_max(args.k()),
             utility_k: args.k(),
             log: args.from.as_deref().or(args.log.as_deref()),
@@ -141,8 +142,9 @@ fn read(file: &Path) -> Result<Vec<Epoch>, Error> {
 /// early.
 fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<Epoch>> {
     // K is that of R_max; no rule that explores has one.
-    let control = ControlArgs { utility_k: None, ..args.route.control.clone() };
-    let mut pace = control.pace(control.optimizer()?.as_ref());
+    let Control { spec, local } = args.route.control.clone();
+    let control = Control { spec: ControlSpec { utility_k: None, ..spec }, local };
+    let mut pace = pace(&control, optimizer(&control)?.as_ref());
     let epochs = args.duration.as_millis() / pace.epoch.as_millis().max(1);
     if epochs < MIN_EPOCHS as u128 {
         let (time, epoch) = (args.duration.as_secs_f64(), pace.epoch.as_secs_f64());
@@ -157,12 +159,12 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
     let shows = !args.output.json;
     if shows {
         let seconds = args.duration.as_secs_f64();
-        let ControlArgs { optimizer, seed, .. } = &control;
+        let ControlSpec { optimizer, seed, .. } = &control.spec;
         terminal::print(&format!("{} for {seconds} s, {optimizer}, seed {seed}", ends.title))?;
         terminal::print(&heading(three))?;
     }
     let setup = args.route.setup(terms, pace, interrupt_on_signals())?;
-    let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
+    let work = ends.work(&args.ssh, setup, args.route.patience.retry_for);
     let mut job = args.output.job(work, &control, String::new(), args.route.trust.state_dir()?);
     job.quiet = true;
     let ended = job.run_and_show(|epoch| {

@@ -25,6 +25,9 @@ use tidegate_fetch::record::{Names, Record};
 use tidegate_fetch::remote::Remotes;
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
+use tidegate_spec::control::{Control, ControlLocal};
+use tidegate_spec::get::GetSpec;
+use tidegate_spec::run::{GetRun, NamedUrl};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::text::show;
@@ -37,7 +40,7 @@ use crate::output::{self, OutputArgs};
 use crate::path_key::{PathKey, local};
 use crate::progress::{FileBar, UnderWay};
 use crate::run_memory::MemoryArgs;
-use crate::settings::{ControlArgs, StateArgs};
+use crate::settings::{StateArgs, optimizer, pace};
 use crate::ssh::Words;
 use crate::summary::Status;
 use convert::{ConvertTo, Converter};
@@ -59,12 +62,14 @@ pub struct GetArgs {
     /// Accessions, URLs, files that list them, or '-'
     #[arg(value_name = "NAME", required_unless_present = "self_check")]
     names: Vec<OsString>,
+    /// Files that another program names.
+    #[arg(skip)]
+    urls: Vec<NamedUrl>,
     /// Where files go
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     outdir: PathBuf,
-    /// Replace files of the same names that no earlier run has written, or that were changed since
-    #[arg(long)]
-    overwrite: bool,
+    #[command(flatten)]
+    spec: GetSpec,
     /// Tell what would be got, and from where; with --json a list that `get` reads again
     #[arg(long)]
     pub dry_run: bool,
@@ -102,14 +107,47 @@ pub struct GetArgs {
     #[command(flatten)]
     server: ServerArgs,
     #[command(flatten)]
-    pub control: ControlArgs,
+    control: ControlLocal,
     #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
     state: StateArgs,
 }
 
+impl From<GetRun> for GetArgs {
+    fn from(run: GetRun) -> Self {
+        let GetRun { names, urls, outdir, sidecars, spec, setup } = run;
+        Self {
+            names: names.into_iter().map(OsString::from).collect(),
+            urls,
+            outdir: outdir.into(),
+            spec,
+            dry_run: false,
+            metadata_only: false,
+            pipe: false,
+            self_check: false,
+            recursive: false,
+            refresh_url_with: None,
+            convert: None,
+            output: OutputArgs::of(&setup),
+            fixed: None,
+            archive: ArchiveArgs::of_environment(),
+            list: ListArgs::default(),
+            sidecars: SidecarArgs { no_sidecars: !sidecars },
+            server: ServerArgs::of(&setup),
+            memory: MemoryArgs::default(),
+            state: StateArgs::at(setup.state),
+            control: setup.control,
+        }
+    }
+}
+
 impl GetArgs {
+    /// The rule that decides.
+    pub fn optimizer(&self) -> &str {
+        &self.spec.control.optimizer
+    }
+
     /// Whether standard output gets what is no result for scripts.
     pub fn prints(&self) -> bool {
         self.pipe || self.self_check
@@ -121,7 +159,7 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     if args.self_check {
         return self_check::run(args);
     }
-    let servers = Servers::new(&args.server.servers()?);
+    let servers = Servers::new(&args.server.servers(&args.spec)?);
     let names = names::named(args, &servers)?;
     if args.dry_run {
         return Ok(preview::dry_run(names, args.output.json, caller)?);
@@ -135,25 +173,26 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     }
     std::fs::create_dir_all(&args.outdir).map_err(|error| cannot_write(args, error))?;
     let directory = args.outdir.canonicalize().map_err(|error| cannot_write(args, error))?;
-    let converter =
-        args.convert.map(|ConvertTo::Fastq| Converter::find(&directory, args.overwrite, interrupt.clone()));
+    let converter = args
+        .convert
+        .map(|ConvertTo::Fastq| Converter::find(&directory, args.spec.overwrite, interrupt.clone()));
     let converter = converter.transpose()?;
-    let sidecars = args.sidecars.sidecars(&directory)?;
+    let sidecars = args.sidecars.sidecars(&directory, &args.spec.archive)?;
     if args.metadata_only {
         return Ok(preview::metadata_only(names, sidecars, args.output.json, caller)?);
     }
     let control = control(args);
-    let pace = control.pace(control.optimizer()?.as_ref());
-    let mut settings = args.server.download(&directory, &control, pace, interrupt.clone(), &args.state)?;
-    settings.overwrite = args.overwrite;
+    let pace = pace(&control, optimizer(&control)?.as_ref());
+    let mut settings =
+        args.server.download(&directory, (&args.spec, &control), pace, interrupt.clone(), &args.state)?;
     let state = args.state.state_dir()?;
     if args.memory.is_wanted() {
         settings.held = Arc::new(held::recall(&state));
     }
     let held = Arc::clone(&settings.held);
-    let key = names::source(args)
-        .zip(local(&directory))
-        .map(|(source, here)| PathKey::new(source, here, &args.server.terms(), &settings.limits, &control));
+    let key = names::source(args).zip(local(&directory)).map(|(source, here)| {
+        PathKey::new(source, here, &args.spec.requests.terms(), &settings.limits, &control)
+    });
     let memory = args.memory.of(key, &control, &state);
     let converting = converter.map(Converting::begin).transpose()?;
     let archives = converting.as_ref().map(Converting::queue);
@@ -190,11 +229,11 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
 }
 
 /// The rule that is asked for.
-fn control(args: &GetArgs) -> ControlArgs {
-    let mut control = args.control.clone();
+fn control(args: &GetArgs) -> Control {
+    let mut control = Control { spec: args.spec.control.clone(), local: args.control.clone() };
     if let Some(n) = args.fixed {
-        control.optimizer = format!("fixed:{n}");
-        control.max_workers = control.max_workers.max(n);
+        control.spec.optimizer = format!("fixed:{n}");
+        control.local.max_workers = control.local.max_workers.max(n);
     }
     control
 }
@@ -208,9 +247,9 @@ fn pipe(
 ) -> anyhow::Result<ExitCode> {
     let here = std::env::current_dir()?;
     let control = control(args);
-    let rule = control.optimizer()?;
-    let pace = control.pace(rule.as_ref());
-    let mut settings = args.server.download(&here, &control, pace, interrupt, &args.state)?;
+    let rule = optimizer(&control)?;
+    let pace = pace(&control, rule.as_ref());
+    let mut settings = args.server.download(&here, (&args.spec, &control), pace, interrupt, &args.state)?;
     let state = args.state.state_dir()?;
     if args.memory.is_wanted() {
         settings.held = Arc::new(held::recall(&state));

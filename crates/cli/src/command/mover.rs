@@ -28,7 +28,7 @@ use crate::pools::LeftOut;
 use crate::service::leases::{Held, SeenHere, of};
 use crate::service::{PATIENCE, Service};
 use crate::settings::StateArgs;
-use crate::shard::{Bound, CopyOptions, Shards, kind_name, placed_beneath};
+use crate::shard::{Bound, Shards, SharedCopy, kind_name, placed_beneath};
 use crate::signals::interrupt_on_signals;
 use crate::terminal;
 
@@ -251,7 +251,7 @@ impl Agent {
         shards: &[ShardWords],
         endpoint: Option<u16>,
     ) -> anyhow::Result<Moved> {
-        let mut options = CopyOptions::read(&work.options, &self.state)?;
+        let mut options = SharedCopy::of(&work.options, &self.state)?;
         if work.pool.is_some() {
             options.fail_early();
         }
@@ -315,7 +315,7 @@ impl Agent {
     fn copy(
         &self,
         held: &Arc<Held>,
-        options: &CopyOptions,
+        options: &SharedCopy,
         (source, destination): (&str, &str),
         shards: &[(u64, ShardContent)],
     ) -> Result<Vec<EndingWords>> {

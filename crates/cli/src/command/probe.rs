@@ -105,7 +105,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
         (None, false) => (From::Zero(memory), To::Endpoint(destination)),
     };
     let mut pace = args.route.pace()?;
-    if let (Some(least), None) = (args.steady, args.route.control.epoch) {
+    if let (Some(least), None) = (args.steady, args.route.control.spec.epoch) {
         pace = Pace::new((least / STEADY_EPOCHS).max(MIN_EPOCH));
     }
     pace.stop_after = Some(args.time);
@@ -113,7 +113,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     // There is no content to verify; a damaged block is noticed all the same.
     terms.verify = Verify::Block;
     let setup = args.route.setup(terms, pace, interrupt_on_signals())?;
-    let mut work = Work::transfer(from, to, setup, args.route.transfer.retry_for);
+    let mut work = Work::transfer(from, to, setup, args.route.patience.retry_for);
     if let Some(least) = args.steady {
         work = work.until_steady(least);
     }
@@ -135,7 +135,7 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     if args.output.json {
         let report = Report {
             status: if epochs.is_empty() { Status::Incomplete } else { ended.summary.status },
-            optimizer: &args.route.control.optimizer,
+            optimizer: &args.route.control.spec.optimizer,
             duration_ms: ended.summary.duration_ms,
             bytes: ended.moved.0,
             throughput_bps: mean.0,

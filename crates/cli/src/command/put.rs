@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 use tidegate_contract::text::count;
-use tidegate_control::{BitRate, ByteCount, Stage};
+use tidegate_control::{ByteCount, Stage};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::s3::S3Target;
 use tidegate_fetch::put::target::Target;
@@ -19,13 +19,16 @@ use tidegate_fetch::put::{Upload, UploadEvent as Event, UploadSettings as Settin
 use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
+use tidegate_spec::control::{Control, ControlLocal};
+use tidegate_spec::put::{PutLinks, PutSpec};
+use tidegate_spec::run::PutRun;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::offer::warn_left_out;
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::terms::Links;
 use tidegate_transfer::text::show;
-use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Interrupt;
 use url::Url;
 
@@ -37,10 +40,9 @@ use crate::path_key::{PathKey, local, server};
 use crate::place::{Paths, as_content};
 use crate::run_memory::MemoryArgs;
 use crate::s3::S3Args;
-use crate::settings::{ControlArgs, LinkRule, StateArgs, staging_size};
+use crate::settings::{StateArgs, optimizer, pace};
 use crate::ssh::Words;
 use crate::summary::FailedFile;
-use crate::values::{size, time};
 
 /// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
 ///
@@ -57,20 +59,15 @@ use crate::values::{size, time};
 pub struct PutArgs {
     #[command(flatten)]
     paths: Paths,
-    /// Read files that are there already and compare, instead of trusting size, time and what was
-    /// recorded
-    #[arg(long)]
-    checksum: bool,
-    /// What to do about symbolic links; they cannot be kept as such
-    #[arg(long, value_name = "RULE", value_enum, default_value_t = PutLinks::Follow)]
-    links: PutLinks,
+    #[command(flatten)]
+    spec: PutSpec,
     /// Only say what would be sent
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
     pub output: OutputArgs,
     #[command(flatten)]
-    pub control: ControlArgs,
+    control: ControlLocal,
     #[command(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
@@ -81,25 +78,10 @@ pub struct PutArgs {
     state: StateArgs,
 }
 
-/// What to do about symbolic links.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum PutLinks {
-    /// Leave links out
-    Skip,
-    /// Put what they point to, if that lies within the source
-    Follow,
-}
-
 /// How servers are spoken to.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Server")]
 struct ServerArgs {
-    /// Bytes of each part of a large file; larger where a file would have more than 10,000
-    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = part_size)]
-    part_size: ByteCount,
-    /// Memory for parts, from reading to confirmation
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = staging_size)]
-    staging: ByteCount,
     /// A header line for each request to a WebDAV server, such as 'Authorization: Bearer …'
     #[arg(long, value_name = "LINE", value_parser = header)]
     header: Vec<(String, String)>,
@@ -109,35 +91,15 @@ struct ServerArgs {
     /// Certificates (PEM) to trust besides the system's
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// How long a server may be silent
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = timeout)]
-    timeout: Duration,
     /// How often a request is tried again
-    #[arg(long, value_name = "N", default_value_t = 8, hide_short_help = true)]
+    #[arg(long, value_name = "N", default_value_t = Self::default().retries, hide_short_help = true)]
     retries: u32,
-    /// Rate of each reader, such as 80Mbit/s
-    #[arg(long, value_name = "RATE", hide_short_help = true)]
-    limit_read: Option<BitRate>,
-    /// Rate of each connection
-    #[arg(long, value_name = "RATE", hide_short_help = true)]
-    limit_network: Option<BitRate>,
-    /// Rate of all connections together
-    #[arg(long, value_name = "RATE")]
-    limit_rate: Option<BitRate>,
 }
 
-impl ServerArgs {
-    const fn limits(&self) -> Limits {
-        Limits { read: self.limit_read, network: self.limit_network, write: None, link: self.limit_rate }
+impl Default for ServerArgs {
+    fn default() -> Self {
+        Self { header: Vec::new(), no_read_back: false, ca: None, retries: 8 }
     }
-}
-
-fn part_size(text: &str) -> Result<ByteCount, String> {
-    size(text, ByteCount::mib(5)..=ByteCount::gib(5), "must be from 5MiB to 5GiB")
-}
-
-fn timeout(text: &str) -> Result<Duration, String> {
-    time(text, Duration::from_secs(1)..=Duration::from_secs(3600), "must be from 1s to 1h")
 }
 
 fn header(text: &str) -> Result<(String, String), String> {
@@ -180,29 +142,59 @@ impl Place {
     fn target(
         &self,
         single: bool,
-        args: &ServerArgs,
+        args: &PutArgs,
         settings: &ServerSettings,
         state: &Root,
     ) -> Result<Arc<dyn Target>> {
         Ok(match self {
-            Self::S3(object) => {
-                Arc::new(S3Target::new(settings, object.clone(), single, args.part_size, Some(state))?)
-            }
+            Self::S3(object) => Arc::new(S3Target::new(
+                settings,
+                object.clone(),
+                single,
+                args.spec.requests.part_size,
+                Some(state),
+            )?),
             Self::Dav(url) => {
-                let headers = args.header.clone();
-                Arc::new(DavTarget::new(settings, url.clone(), single, headers, !args.no_read_back)?)
+                let headers = args.server.header.clone();
+                Arc::new(DavTarget::new(settings, url.clone(), single, headers, !args.server.no_read_back)?)
             }
         })
     }
 }
 
+impl From<PutRun> for PutArgs {
+    fn from(run: PutRun) -> Self {
+        let PutRun { sources, destination, spec, setup } = run;
+        Self {
+            paths: Paths::of(sources, destination),
+            spec,
+            dry_run: false,
+            output: OutputArgs::of(&setup),
+            memory: MemoryArgs::default(),
+            s3: S3Args::default(),
+            server: ServerArgs { ca: setup.ca, ..ServerArgs::default() },
+            state: StateArgs::at(setup.state),
+            control: setup.control,
+        }
+    }
+}
+
 impl PutArgs {
+    /// The rule that decides.
+    pub fn optimizer(&self) -> &str {
+        &self.spec.control.optimizer
+    }
+
+    fn control(&self) -> Control {
+        Control { spec: self.spec.control.clone(), local: self.control.clone() }
+    }
+
     fn servers(&self, place: &Place) -> Result<ServerSettings> {
         let s3 = match place {
             Place::Dav(_) => None,
             Place::S3(_) => Some(self.s3.settings()?),
         };
-        let (ca, timeout) = (self.server.ca.clone(), self.server.timeout);
+        let (ca, timeout) = (self.server.ca.clone(), self.spec.requests.timeout);
         Ok(ServerSettings { s3, ca, timeout, ..ServerSettings::from_env() })
     }
 }
@@ -215,10 +207,10 @@ impl PutArgs {
             Place::Dav(url) => (url.to_string(), None),
         };
         let store = store.and_then(|url| server(url.as_str())).map(|url| format!("at {url}"));
-        let parts = format!("parts of {}", self.server.part_size);
+        let parts = format!("parts of {}", self.spec.requests.part_size);
         let terms: Vec<&str> = [&parts[..]].into_iter().chain(store.as_deref()).collect();
         let source = local(Path::new(sources.first()?))?;
-        Some(PathKey::new(source, server(&to)?, &terms, &self.server.limits(), &self.control))
+        Some(PathKey::new(source, server(&to)?, &terms, &self.spec.requests.limits(), &self.control()))
     }
 }
 
@@ -245,8 +237,9 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let state_dir = args.state.state_dir()?;
     let state = args.state.open()?;
     let catalogues = Catalogues::new(&state)?;
-    let optimizer = args.control.optimizer()?;
-    let pace = args.control.pace(optimizer.as_ref());
+    args.spec.check().map_err(usage)?;
+    let control = args.control();
+    let pace = pace(&control, optimizer(&control)?.as_ref());
     let interrupt = caller.interrupt();
     let servers = args.servers(&place)?;
     let sources: Vec<Vec<u8>> = typed.iter().map(|source| as_content(source.as_bytes()).to_vec()).collect();
@@ -255,18 +248,18 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let begun = AtomicBool::new(false);
     let begin = || -> Result<Begun> {
         planned.lock().expect("not poisoned").clear();
-        let source = FileSource::local(&sources, links(args.links).into())?;
-        let target = place.target(source.is_single_file(), &args.server, &servers, &state)?;
+        let source = FileSource::local(&sources, links(args.spec.links))?;
+        let target = place.target(source.is_single_file(), args, &servers, &state)?;
         let settings = Settings {
-            staging: args.server.staging,
+            staging: args.spec.requests.staging,
             max_workers: args.control.max_workers,
-            limits: args.server.limits(),
+            limits: args.spec.requests.limits(),
             retries: args.server.retries,
             pace,
             interrupt: interrupt.clone(),
-            seed: args.control.seed,
+            seed: control.spec.seed,
             dry: args.dry_run,
-            checksum: args.checksum,
+            checksum: args.spec.checksum,
             catalogue: catalogues.of(&target.identity()),
             unverified: Arc::clone(&unverified),
         };
@@ -279,14 +272,14 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         // Every request is tried again by itself.
         retry_for: Duration::ZERO,
         stages: &[Stage::Read, Stage::Network],
-        staging: args.server.staging,
+        staging: args.spec.requests.staging,
         interrupt: Interrupt::clone(&interrupt),
         dry: false,
         words: Words::default(),
     };
     let key = args.key(typed, &place, &servers).filter(|_| !args.dry_run);
-    let memory = args.memory.of(key, &args.control, &state_dir);
-    let mut job = args.output.job(work, &args.control, title(typed, &place), state_dir);
+    let memory = args.memory.of(key, &control, &state_dir);
+    let mut job = args.output.job(work, &control, title(typed, &place), state_dir);
     (job.memory, job.quiet, job.caller) = (memory, job.quiet || args.dry_run, caller.clone());
     let mut ended = job.run()?;
     ended.summary.verified &= !unverified.load(Relaxed);
@@ -305,10 +298,10 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     })
 }
 
-const fn links(rule: PutLinks) -> LinkRule {
+const fn links(rule: PutLinks) -> Links {
     match rule {
-        PutLinks::Skip => LinkRule::Skip,
-        PutLinks::Follow => LinkRule::Follow,
+        PutLinks::Skip => Links::Skip,
+        PutLinks::Follow => Links::Follow,
     }
 }
 

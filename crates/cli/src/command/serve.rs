@@ -1,6 +1,5 @@
 //! `tidegate serve`: the service that estimates, schedules, remembers and shows.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -17,6 +16,7 @@ use tidegate_service::mover::Programs;
 use tidegate_service::names::Names;
 use tidegate_service::scheduler::{Limits, Sizes};
 use tidegate_service::server::{Options, Ready, Sharing, run as run_service};
+use tidegate_spec::run::Pki;
 use tidegate_transfer::wire::ticket::Place;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 use tokio::runtime::Builder;
@@ -110,12 +110,15 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
     let trusted = args.trusted()?;
     let mut program = Program::ours(vec!["--state".into(), state.clone().into()]);
-    program.arguments.extend(trusted.endpoints.iter().cloned());
-    program.servers.clone_from(&trusted.servers);
+    if let Some(Pki { ca, cert, key }) = &trusted.pki {
+        let all = [("--tls-ca", ca), ("--tls-cert", cert), ("--tls-key", key)];
+        program.arguments.extend(all.into_iter().flat_map(|(option, path)| [option.into(), path.into()]));
+    }
+    program.servers = trusted.ca.iter().flat_map(|ca| ["--ca".into(), ca.into()]).collect();
     let mut programs = Programs::new(program.path.clone(), state.clone());
-    let (servers, globus) = (trusted.servers.clone(), programs.globus.clone());
+    let (servers, globus) = (program.servers.clone(), programs.globus.clone());
     let sizes = Sizes { program: program.path.clone(), servers, globus };
-    (programs.endpoints, programs.servers) = (trusted.endpoints, trusted.servers);
+    (programs.pki, programs.ca) = (trusted.pki, trusted.ca);
     let (renew, renewals) = mpsc::channel(1);
     let options = Options {
         api: Config {
@@ -197,10 +200,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
 /// What children are told of whom to trust.
 #[derive(Debug, Default)]
 struct Trusted {
-    /// Those that speak to endpoints.
-    endpoints: Vec<OsString>,
-    /// Those that speak to others' servers.
-    servers: Vec<OsString>,
+    /// The site's own PKI, for those that speak to endpoints.
+    pki: Option<Pki>,
+    /// The authority, for those that speak to others' servers.
+    ca: Option<PathBuf>,
 }
 
 impl ServeArgs {
@@ -210,16 +213,14 @@ impl ServeArgs {
         // Children run elsewhere.
         let absolute = |path: &Path| std::path::absolute(path);
         let ca = absolute(ca)?;
-        let servers = vec!["--ca".into(), ca.clone().into()];
         let shown = self.peer_cert.as_ref().zip(self.peer_key.as_ref());
         let Some((cert, key)) = shown.or(self.tls_cert.as_ref().zip(self.tls_key.as_ref())) else {
             Identity::authorities(&ca)?;
-            return Ok(Trusted { endpoints: Vec::new(), servers });
+            return Ok(Trusted { pki: None, ca: Some(ca) });
         };
-        let files = PkiFiles { ca, cert: absolute(cert)?, key: absolute(key)? };
+        let files = PkiFiles { ca: ca.clone(), cert: absolute(cert)?, key: absolute(key)? };
         Identity::from_pki(&files)?;
-        let all = [("--tls-ca", files.ca), ("--tls-cert", files.cert), ("--tls-key", files.key)];
-        let endpoints = all.into_iter().flat_map(|(option, path)| [option.into(), path.into()]).collect();
-        Ok(Trusted { endpoints, servers })
+        let PkiFiles { ca: authority, cert, key } = files;
+        Ok(Trusted { pki: Some(Pki { ca: authority, cert, key }), ca: Some(ca) })
     }
 }

@@ -17,19 +17,21 @@ use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::fleet::Standing;
 use tidegate_service::fleet::words::{PoolWords, SpreadBegun, SpreadRequest};
 use tidegate_service::job::JobId;
+use tidegate_spec::copy::CopySpec;
+use tidegate_spec::filters::FilterSpec;
+use tidegate_spec::options::Options;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::transfer::Interrupt;
 
 use crate::engine::{EngineArgs, Started};
 use crate::exit::usage;
-use crate::filters::FilterArgs;
 use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::pools;
 use crate::service::jobs::ShownJob;
 use crate::service::leases::of;
 use crate::service::{PATIENCE, Service, ServiceArgs, address_there};
-use crate::shard::CopyOptions;
+use crate::shard::SharedCopy;
 use crate::signals::interrupt_on_signals;
 use crate::ssh::SshArgs;
 use crate::summary::complain_of;
@@ -69,7 +71,7 @@ pub struct SpreadArgs {
     #[command(flatten)]
     engine: EngineArgs,
     #[command(flatten)]
-    filters: FilterArgs,
+    filters: FilterSpec,
     #[command(flatten)]
     pub output: OutputArgs<true, false>,
     #[command(flatten)]
@@ -94,7 +96,7 @@ struct Run<'a> {
 pub fn run(args: &SpreadArgs) -> anyhow::Result<ExitCode> {
     let mut request = args.request()?;
     let state = args.service.state_dir()?;
-    let mut options = CopyOptions::read(&request.options, &state)?;
+    let mut options = SharedCopy::of(&request.options, &state)?;
     let selection = args.filters.selection()?;
     let engine = args.engine.engine(&args.ssh)?;
     let interrupt = interrupt_on_signals();
@@ -148,7 +150,8 @@ impl SpreadArgs {
             let why = "a source and the destination are endpoints: movers need one side as a path of their own host";
             return Err(usage(why).into());
         }
-        let (options, streams) = (self.option.clone(), self.max_streams);
+        let options = Options::typed::<CopySpec>(&self.option).map_err(usage)?;
+        let streams = self.max_streams;
         Ok(SpreadRequest { sources, destination, options, streams, pool })
     }
 }
@@ -165,7 +168,7 @@ impl Run<'_> {
     fn move_all(
         &self,
         started: &mut dyn Started,
-        options: &CopyOptions,
+        options: &SharedCopy,
         selection: &tidegate_transfer::selection::Selection,
     ) -> anyhow::Result<Standing> {
         let listing = ShardListing {

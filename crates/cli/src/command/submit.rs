@@ -12,12 +12,13 @@ use tidegate_control::units::parse_duration;
 use tidegate_fetch::archive::Accession;
 use tidegate_service::address::{self, Route};
 use tidegate_service::job::file::{Format, MAX_JOBS, read};
-use tidegate_service::job::{Dependency, JobId, JobKind, Request};
+use tidegate_service::job::{Dependency, JobId, JobKind, Request, Spec};
 use tidegate_service::queue::IdempotencyKey;
+use tidegate_spec::filters::FilterSpec;
+use tidegate_spec::options::Options;
 use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
-use crate::filters::FilterArgs;
 use crate::sampling::SamplingArgs;
 use crate::service::jobs::wait_for;
 use crate::service::{Service, ServiceArgs, address_there};
@@ -67,7 +68,7 @@ pub struct SubmitArgs {
     #[command(flatten)]
     sampling: SamplingArgs,
     #[command(flatten)]
-    filters: FilterArgs,
+    filters: FilterSpec,
     /// What the rule `policy` decides by (--option=--optimizer=policy): the content of FILE goes with the job
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
@@ -185,11 +186,11 @@ fn wait(service: &Service, ids: &[JobId]) -> anyhow::Result<ExitCode> {
 
 impl SubmitArgs {
     fn requests(&self) -> anyhow::Result<Vec<Request>> {
-        let choose = self.filters.for_jobs()?;
+        let chosen = Options::of(&self.filters.content()?);
         if self.words.iter().all(|word| is_job_file(word)) {
             let mut all = Vec::new();
             for word in &self.words {
-                all.extend(self.requests_in(word, &choose)?);
+                all.extend(self.requests_in(word, &chosen)?);
             }
             return Ok(all);
         }
@@ -205,7 +206,7 @@ impl SubmitArgs {
         let source = |word: &String| source_there(word, &request.destination);
         request.sources = sources.iter().map(source).collect::<Result<_, _>>()?;
         request.optimization = !self.no_optimization;
-        self.add_to(&mut request, &choose)?;
+        self.add_to(&mut request, &chosen)?;
         if self.estimation {
             request.kind = JobKind::Estimation;
         }
@@ -214,7 +215,7 @@ impl SubmitArgs {
     }
 
     /// The jobs of a file; what is said on the command line comes on top.
-    fn requests_in(&self, word: &str, choose: &dyn Fn(&mut Request)) -> anyhow::Result<Vec<Request>> {
+    fn requests_in(&self, word: &str, chosen: &Options) -> anyhow::Result<Vec<Request>> {
         let (shown, path) =
             if word == "-" { ("standard input", None) } else { (word, Some(Path::new(word))) };
         let wrong = |why: &dyn std::fmt::Display| usage(format!("{shown}: {why}"));
@@ -233,19 +234,22 @@ impl SubmitArgs {
             read(&text, Format::of(path, &text), Some(&base)).map_err(|error| wrong(&error))?;
         for request in &mut requests {
             request.optimization &= !self.no_optimization;
-            self.add_to(request, choose)?;
+            self.add_to(request, chosen)?;
             request.check().map_err(|error| wrong(&error))?;
         }
         Ok(requests)
     }
 
-    fn add_to(&self, request: &mut Request, choose: &dyn Fn(&mut Request)) -> Result<(), Error> {
+    fn add_to(&self, request: &mut Request, chosen: &Options) -> Result<(), Error> {
         if self.priority != 0 {
             request.priority = self.priority;
         }
         request.after.extend(self.after.iter().map(|id| Dependency::Id(*id)));
-        request.options.extend(self.option.iter().cloned());
-        choose(request);
+        if !self.option.is_empty() {
+            let typed = request.route().and_then(|route| Spec::typed(&self.option, route));
+            request.options.extend(typed.map_err(usage)?);
+        }
+        request.options.extend(chosen.clone());
         request.retries = self.retries.unwrap_or(request.retries);
         request.retry_for_s = self.retry_for.map_or(request.retry_for_s, |time| time.as_secs());
         request.bytes = self.bytes.or(request.bytes);

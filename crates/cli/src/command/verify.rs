@@ -3,16 +3,16 @@
 use std::process::ExitCode;
 
 use clap::Args;
+use tidegate_spec::filters::FilterSpec;
+use tidegate_spec::plane::LinkSpec;
 use tidegate_transfer::terms::{Compare, Purpose};
 
 use crate::caller::Caller;
 use crate::drive::Job;
 use crate::ends::Ends;
-use crate::filters::FilterArgs;
 use crate::output::{JsonArgs, finish};
 use crate::place::Paths;
 use crate::route::RouteArgs;
-use crate::settings::LinkArgs;
 use crate::ssh::SshArgs;
 
 /// Compare the files of a copy by content, on both sides.
@@ -26,9 +26,9 @@ pub struct VerifyArgs {
     #[command(flatten)]
     paths: Paths,
     #[command(flatten)]
-    links: LinkArgs,
+    links: LinkSpec,
     #[command(flatten)]
-    filters: FilterArgs,
+    filters: FilterSpec,
     #[command(flatten)]
     pub output: JsonArgs,
     #[command(flatten)]
@@ -40,14 +40,14 @@ pub struct VerifyArgs {
 /// Runs the command.
 pub fn run(args: &VerifyArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let mut terms = args.route.terms();
-    terms.links = args.links.links.into();
+    terms.links = args.links.links;
     terms.compare = Compare::Checksum;
     terms.purpose = Purpose::Compare;
     let selection = args.filters.selection()?;
     let ends = Ends::of(&args.paths, &mut terms, &args.route.trust)?;
     let mut setup = args.route.setup(terms, args.route.pace()?, caller.interrupt())?;
     (setup.selection, setup.taking) = (selection, args.filters.taking());
-    let work = ends.work(&args.ssh, setup, args.route.transfer.retry_for);
+    let work = ends.work(&args.ssh, setup, args.route.patience.retry_for);
     let title = format!("comparing {}", ends.title);
     let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
     finish(Job { caller: caller.clone(), ..args.output.job(work, control, title, state) })

@@ -55,7 +55,7 @@ fn an_accession_is_got_by_command_by_file_and_over_the_api() {
     // In a file, with a path relative to it; and again over the API, which finds all there.
     world.write(
         "jobs/runs.toml",
-        format!("source = \"{none}\"\ndestination = \"sra\"\noptions = [\"--format=sra\"]\n"),
+        format!("source = \"{none}\"\ndestination = \"sra\"\noptions = {{ format = \"sra\" }}\n"),
     );
     let ran = service.run(world, &["submit", "jobs/runs.toml", "--wait"]);
     assert_eq!(ran.code, 0, "{ran:?} {}", service.log());

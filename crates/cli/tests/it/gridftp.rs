@@ -209,7 +209,7 @@ async fn a_rule_chooses_the_streams_of_each_slice() {
     let logs = stand_in(&world, "logs", &format!("echo \"$*\" >>{log}; sleep 0.05"));
     let service = scheduler(&world, Some(logs)).await;
     let under = |rule: &str, from: String, to: String| Request {
-        options: vec![format!("--optimizer={rule}"), "--epoch=100ms".into()],
+        options: [("optimizer", rule), ("epoch", "100ms")].into(),
         ..Request::transfer(from, to)
     };
     let (tree, large) = (world.text("tree/"), world.text("tree/large"));
@@ -286,7 +286,7 @@ async fn a_slice_that_fails_is_tried_again_and_what_is_there_is_not() {
          [ $(wc -l <{count}) = 2 ] && {{ echo 'error: it broke off' >&2; exit 1; }};; esac"
     );
     let service = scheduler(&world, Some(stand_in(&world, "breaks", &breaks))).await;
-    let options = ["--optimizer", "aimd", "--epoch", "100ms"].map(str::to_owned).into();
+    let options = [("optimizer", "aimd"), ("epoch", "100ms")].into();
     let (from, to) = (server.url(&world.text("tree/")), server.url(&world.text("copy/")));
     let job = Request { options, retries: 2, ..Request::transfer(from, to) };
     let ended = &ends(&service, &[job]).await[0];
@@ -323,7 +323,7 @@ async fn servers_and_users_that_prove_themselves_move_whole_trees() {
         ..Request::transfer(from, to)
     };
     let (from, path) = (one.url(&world.text("tree/")), |name: &str| world.text(name));
-    let aimd = ["--optimizer", "aimd", "--epoch", "100ms"].map(str::to_owned).into();
+    let aimd = [("optimizer", "aimd"), ("epoch", "100ms")].into();
     let ended = ends(
         &service,
         &[

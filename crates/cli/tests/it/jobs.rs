@@ -14,8 +14,9 @@ use tidegate_service::job::{JobId, Request, State};
 
 /// A copy that takes a while: 2 MiB at 4 Mbit/s a stream.
 fn slow(source: &str, destination: String) -> Request {
-    let options = ["--limit-network=4Mbit/s", "--optimizer=fixed:1", "--epoch=200ms", "--data-plane=clear"];
-    Request { options: options.map(String::from).into(), ..Request::transfer(source, destination) }
+    let options =
+        [("limit_network", "4Mbit/s"), ("optimizer", "fixed:1"), ("epoch", "200ms"), ("data_plane", "clear")];
+    Request { options: options.into(), ..Request::transfer(source, destination) }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -304,11 +304,11 @@ fn no_job_names_a_program_in_any_form() {
     let refused = "a job starts no program of its own as its rule";
     world.write(
         "job.toml",
-        "[[job]]\nsource = \"/a\"\ndestination = \"/b\"\noptions = [\"--optimizer=exec:touch evil\"]\n",
+        "[[job]]\nsource = \"/a\"\ndestination = \"/b\"\noptions.optimizer = \"exec:touch evil\"\n",
     );
     world.write(
         "job.json",
-        r#"[{"source": "/a", "destination": "/b", "options": ["--optimizer", "python:evil:Rule"]}]"#,
+        r#"[{"source": "/a", "destination": "/b", "options": {"optimizer": "python:evil:Rule"}}]"#,
     );
     world.write(
         "job.sub",
@@ -327,16 +327,17 @@ fn no_job_names_a_program_in_any_form() {
         assert!(ran.err.contains(refused), "{arguments:?}: {ran:?}");
     }
     for body in [
-        r#"{"source": "/a", "destination": "/b", "options": ["--optimizer=exec:touch evil"]}"#,
-        r#"{"source": "/a", "destination": "/b", "options": ["--optimizer", "python:evil:Rule"]}"#,
+        r#"{"source": "/a", "destination": "/b", "options": {"optimizer": "exec:touch evil"}}"#,
+        r#"{"source": "/a", "destination": "/b", "options": {"optimizer": "python:evil:Rule"}}"#,
     ] {
         let answer = post_for(&service, "/api/v1/jobs", "application/json", body);
         assert!(answer.starts_with("HTTP/1.1 4") && answer.contains(refused), "{answer}");
     }
     // A path of the service's host is no policy, and what is no option of a job is none by another name.
-    for (option, said) in
-        [("--policy=/etc/passwd", "is no option of a job"), ("--rule=exec:true", "is no option of a job")]
-    {
+    for (option, said) in [
+        ("--policy=/etc/passwd", "in a job by `tidegate copy`"),
+        ("--rule=exec:true", "in a job by `tidegate copy`"),
+    ] {
         let ran = service.run(&world, &["submit", "/a", "/b", &format!("--option={option}")]);
         assert!(ran.code == 2 && ran.err.contains(said), "{ran:?}");
     }

@@ -122,12 +122,13 @@ fn a_job_copies_what_its_rules_and_lists_choose_and_has_them_with_it() {
     eventually(|| service.job(&world, 1)["state"] == "done");
     assert_eq!(world.tree("there/in"), ["a.c", "d/", "f"]);
     let request = service.job(&world, 1)["request"].clone();
-    assert_eq!(request["filter"], serde_json::json!(["- *.tmp", "+ f", ":e .rules"]));
-    assert_eq!(request["options"], serde_json::json!(["--max-size=1024"]));
+    let options = &request["options"];
+    assert_eq!(options["filter"], serde_json::json!(["- *.tmp", "+ f", ":e .rules"]));
+    assert_eq!(options["max_size"], 1024);
 
-    // The same from a file of jobs, to and from here; what its options exclude comes first.
-    let toml = "source = \"data/\"\ndestination = \"out/\"\noptions = [\"--exclude=e/\", \"--update\"]\n\
-                filter = [\"+ e/***\", \"+ *.c\", \"+ */\", \"- *\"]\n";
+    // The same from a file of jobs, to and from here; the first rule that matches decides.
+    let toml = "source = \"data/\"\ndestination = \"out/\"\n[options]\nupdate = true\n\
+                filter = [{ exclude = \"e/\" }, \"+ e/***\", \"+ *.c\", \"+ */\", \"- *\"]\n";
     world.write("job.toml", toml);
     let ran = service.run(&world, &["submit", "job.toml", "--wait"]);
     assert_eq!(ran.code, 0, "{ran:?}");
@@ -135,24 +136,27 @@ fn a_job_copies_what_its_rules_and_lists_choose_and_has_them_with_it() {
 
     // Rules of files that the service would read, and lists that are none.
     for body in [
-        "filter = [\". /etc/passwd\"]",
-        "filter = [\"merge /etc/passwd\"]",
-        "options = [\"--filter=. /etc/passwd\"]",
-        "options = [\"--exclude-from=/etc/passwd\"]",
-        "options = [\"--files-from=/etc/passwd\"]",
-        "options = [\"--ssh=sh -c id\"]",
-        "options = [\"-e\", \"sh -c id\"]",
-        "options = [\"--install-remote=/bin/sh\"]",
-        "options = [\"--remote-path=/bin/sh\"]",
-        "files = [\"a\\u0000b\"]",
+        "options.filter = [\". /etc/passwd\"]",
+        "options.filter = [\"merge /etc/passwd\"]",
+        "options.filter = [{ filter = \". /etc/passwd\" }]",
+        "options.filter = [{ exclude_from = \"/etc/passwd\" }]",
+        "options.files_from = \"/etc/passwd\"",
+        "options.ssh = \"sh -c id\"",
+        "options.install_remote = \"/bin/sh\"",
+        "options.remote_path = \"/bin/sh\"",
+        "options.files = [\"a\\u0000b\"]",
+        "options = [\"--update\"]",
         "files-from = \"/etc/passwd\"",
     ] {
         world.write("bad.toml", format!("source = \"/a/\"\ndestination = \"/b/\"\n{body}\n"));
         let ran = service.run(&world, &["submit", "bad.toml"]);
         assert!(ran.code == 2 && ran.err.lines().count() == 1, "{body}: {ran:?}");
     }
-    let refused =
-        post(&service, "", r#"{"source": "/a/", "destination": "/b/", "filter": [". /etc/passwd"]}"#);
+    let refused = post(
+        &service,
+        "",
+        r#"{"source": "/a/", "destination": "/b/", "options": {"filter": [". /etc/passwd"]}}"#,
+    );
     assert!(refused.starts_with("HTTP/1.1 400") && refused.contains("where the service runs"), "{refused}");
     fs::write(world.path("list"), b"caf\xe9\n").expect("written");
     let ran = service.run(&world, &["submit", "--files-from", "list", "data/", "out/"]);
@@ -386,7 +390,7 @@ fn a_moment_without_room_wedges_neither_the_service_nor_a_job() {
     let before = "another job\n".repeat(1 << 20);
     world.write("job.log", &before);
     let job = format!(
-        "source = \"data\"\ndestination = \"{}\"\noptimization = false\noptions = [\"--limit-link=4Mbit/s\"]\n\
+        "source = \"data\"\ndestination = \"{}\"\noptimization = false\noptions.limit_link = \"4Mbit/s\"\n\
          log = \"job.log\"\noutput = \"out.json\"\n",
         endpoint.at("in")
     );

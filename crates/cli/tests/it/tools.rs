@@ -6,8 +6,6 @@ use std::process::Stdio;
 use crate::common::{World, eventually, signal, wait};
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tidegate_service::address::Route;
-use tidegate_service::job::job_options;
 
 const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
 
@@ -279,15 +277,6 @@ fn the_program_describes_itself() {
         (&Value::Null, &json!([]), &json!([]))
     );
     assert!(copy["arguments"].as_array().is_some_and(|arguments| !arguments.is_empty()), "{copy}");
-
-    // What a job may pass on is what the command that runs it takes.
-    for (name, route) in [("copy", Route::Copy), ("get", Route::Get), ("put", Route::Put)] {
-        let command = named(&said["commands"], name);
-        for (option, has_value) in job_options(route, route == Route::Get) {
-            let taken = named(&command["options"], option);
-            assert_eq!(taken["value"].is_string(), has_value, "{name} {option}: {taken}");
-        }
-    }
 
     // Each rule is known: it moves nothing here for want of a policy, of a set-point, or of a ticket.
     for name in said["optimizers"].as_array().expect("a list") {

@@ -18,6 +18,7 @@ use crate::foreign;
 
 choice! {
     /// The pipeline that a sheet is for.
+    #[derive(Default)]
     Shape, "samplesheet", {
         /// nf-core/rnaseq.
         Rnaseq = "rnaseq",
@@ -28,6 +29,7 @@ choice! {
         /// nf-core/taxprofiler.
         Taxprofiler = "taxprofiler",
         /// Any other.
+        #[default]
         Generic = "generic",
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_transfer::terms::Verify;
 
 use crate::address;
 use crate::history::Conditions;
@@ -131,31 +132,6 @@ impl Terms {
         self.limits().map(|(name, rate)| (if name == "link" { "rate" } else { name }, rate))
     }
 }
-
-/// How content is verified.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verify {
-    /// BLAKE3 end to end, the usual way.
-    Blake3,
-    /// A checksum of each block.
-    Block,
-}
-
-impl Verify {
-    /// Every one of them.
-    pub const ALL: [Self; 2] = [Self::Blake3, Self::Block];
-
-    /// How it is written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Blake3 => "blake3",
-            Self::Block => "block",
-        }
-    }
-}
-
-tidegate_control::named!(Verify, "verification");
 
 fn most_streams() -> u16 {
     MAX_STREAMS

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
+use tidegate_spec::options::Options;
 
 use super::{Ending, Extent, FleetError, FleetResult, PoolEndpoint, ShardContent, ShardLease};
 use crate::job::JobId;
@@ -18,8 +19,8 @@ pub struct SpreadRequest {
     /// Where to.
     pub destination: String,
     /// Options of the copies.
-    #[serde(default)]
-    pub options: Vec<String>,
+    #[serde(default, skip_serializing_if = "Options::is_empty")]
+    pub options: Options,
     /// Network streams of all movers together, if there is a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub streams: Option<u16>,

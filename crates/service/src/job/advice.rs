@@ -5,19 +5,19 @@ use std::borrow::Cow;
 use data_encoding::BASE64;
 use tidegate_contract::rule_line::is_program;
 use tidegate_control::optimizer::policy::{ActionChoice, Learned};
-use tidegate_control::optimizer::{
-    Optimizer, OptimizerError, OptimizerOptions, build, needs_policy, with_constants,
-};
+use tidegate_control::optimizer::{Optimizer, OptimizerError, OptimizerOptions, build, needs_policy};
 use tidegate_control::policy::Policy;
 use tidegate_control::throughput_model::ModelSelection;
-use tidegate_control::units::UnitError;
-use tidegate_control::{BitRate, ByteCount, Utility};
+use tidegate_control::{ByteCount, Utility};
+use tidegate_spec::control::ControlSpec;
+use tidegate_transfer::terms::{DataPlane, Verify};
 
 use super::request::Request;
+use super::spec::Spec;
 use super::stream_rule::StreamRule;
 use super::values::well_formed;
 use crate::address::{Route, scheme};
-use crate::estimate::{EstimateRequest, Program, Terms, Verify};
+use crate::estimate::{EstimateRequest, Program, Terms};
 use crate::names::name_of;
 use crate::sampler::SamplerKind;
 use crate::sampler::iperf3::Server;
@@ -34,32 +34,24 @@ fn begins(policy: Policy, seed: u64, _: Utility) -> Box<dyn Optimizer> {
 }
 
 impl Request {
-    /// The last value of an option, in either way of writing.
-    pub fn option(&self, name: &str) -> Option<&str> {
-        let mut found = None;
-        let mut words = self.options.iter();
-        while let Some(word) = words.next() {
-            match word.strip_prefix(name) {
-                Some("") => found = words.next().map(String::as_str),
-                Some(rest) if rest.starts_with('=') => found = rest.strip_prefix('='),
-                _ => {}
-            }
-        }
-        found
-    }
-
     /// The rule asked for in its options.
     pub fn optimizer(&self) -> Option<&str> {
-        self.option("--optimizer")
+        self.options.text("optimizer")
+    }
+
+    /// The rule by which globus-url-copy is to choose its streams, if that moves its data and one was asked for.
+    pub fn stream_rule(&self) -> Result<Option<StreamRule>, String> {
+        match self.spec()? {
+            Spec::GridFtp(spec) => StreamRule::of(&spec),
+            _ => Ok(None),
+        }
     }
 
     /// Whether what moves its data sets its streams by what it sees, so that nobody need measure the path before.
     pub fn adapts(&self) -> bool {
-        match self.route() {
-            Ok(Route::GridFtp) => {
-                StreamRule::of(&self.options).ok().flatten().is_some_and(|rule| rule.adapts())
-            }
-            Ok(_) => self.optimizer().is_none_or(|rule| rule.split(':').next() != Some("fixed")),
+        match self.spec() {
+            Ok(Spec::GridFtp(spec)) => StreamRule::of(&spec).ok().flatten().is_some_and(|rule| rule.adapts()),
+            Ok(spec) => spec.control().is_some_and(ControlSpec::adapts),
             Err(_) => false,
         }
     }
@@ -78,15 +70,20 @@ impl Request {
     /// What is asked of the estimator for so many bytes and up to so many streams, or what makes no sense in it.
     pub fn estimate(&self, bytes: ByteCount, most: u16) -> Result<EstimateRequest, String> {
         let source = self.sources.first().ok_or("it has no source")?;
-        let rate = |name: &str| -> Result<Option<BitRate>, String> {
-            let parse = |text: &str| text.parse().map_err(|error: UnitError| error.to_string());
-            self.option(name).map(parse).transpose()
-        };
-        let terms = Terms {
-            clear: self.option("--data-plane") == Some("clear"),
-            verify: self.option("--verify").map(str::parse::<Verify>).transpose()?,
-            limit_network: rate("--limit-network")?,
-            limit_link: rate("--limit-link")?.or(rate("--limit-rate")?),
+        let terms = match self.spec()? {
+            Spec::Copy(copy) => Terms {
+                clear: copy.plane.data_plane == DataPlane::Clear,
+                verify: Some(copy.plane.verify).filter(|verify| *verify != Verify::default()),
+                limit_network: copy.plane.limit_network,
+                limit_link: copy.plane.limit_link,
+            },
+            Spec::Get(get) => Terms {
+                limit_network: get.requests.limit_network,
+                limit_link: get.requests.limit_rate,
+                ..Terms::default()
+            },
+            Spec::Put(put) => Terms { limit_network: put.requests.limit_network, ..Terms::default() },
+            Spec::GridFtp(_) => Terms::default(),
         };
         // History keeps what came from one archive apart from what came from another.
         let source = match self.is_archive() {
@@ -147,19 +144,15 @@ impl Request {
     }
 
     /// Whether there is such a rule, and it has what it decides by.
-    pub(super) fn check_rule(&self) -> Result<(), String> {
-        let name = self.optimizer().unwrap_or("auto");
+    pub(super) fn check_rule(&self, spec: &Spec) -> Result<(), String> {
         // Whoever runs the job has what learns; here it is enough to know that it can begin.
         let mut options = OptimizerOptions { online: Some(begins), ..OptimizerOptions::default() };
-        let given = [
-            ("--share", "share"),
-            ("--aimd-epsilon", "epsilon"),
-            ("--utility-k", "k"),
-            ("--utility-b", "b"),
-            ("--utility-loss", "loss"),
-        ];
-        let given = given.into_iter().filter_map(|(option, key)| Some((option, key, self.option(option)?)));
-        let name = &with_constants(name, given)?;
+        let name = match (spec, spec.control()) {
+            (Spec::GridFtp(spec), _) => spec.optimizer.clone().unwrap_or_else(|| "auto".to_owned()),
+            (_, Some(control)) => control.named()?,
+            (_, None) => return Ok(()),
+        };
+        let name = &name;
         match (needs_policy(name), &self.policy) {
             (false, None) => {}
             (false, Some(_)) => {
@@ -215,6 +208,7 @@ fn read_policy(text: &str) -> Result<Policy, String> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_control::BitRate;
     use tidegate_control::throughput_model::ModelSelection;
     use tidegate_control::throughput_model::sampling::Threshold;
 
@@ -222,8 +216,8 @@ mod tests {
 
     const POLICY: &[u8] = include_bytes!("../../../control/policies/universal.safetensors");
 
-    fn with(options: &[&str]) -> Request {
-        let options = options.iter().map(|option| (*option).to_owned()).collect();
+    fn with(options: &str) -> Request {
+        let options = serde_json::from_str(options).expect("options");
         Request { options, ..Request::transfer("/a", "tg://T@h/b") }
     }
 
@@ -235,13 +229,7 @@ mod tests {
             history_age_s: Some(7),
             threshold: Some(Threshold::Relative(0.2)),
             model: ModelSelection::DynamicOrder,
-            ..with(&[
-                "--limit-network",
-                "80Mbit/s",
-                "--data-plane=clear",
-                "--limit-network=90Mbit/s",
-                "--verify=block",
-            ])
+            ..with(r#"{"limit_network": "90Mbit/s", "data_plane": "clear", "verify": "block"}"#)
         };
         assert_eq!(request.check(), Ok(()));
         let made = request.estimate(ByteCount(5000), 12).expect("asked");
@@ -252,7 +240,6 @@ mod tests {
         let terms =
             Terms { clear: true, verify: Some(Verify::Block), limit_network: limit, limit_link: None };
         assert_eq!(made.terms, terms);
-        assert_eq!(with(&["--limit-networks=1"]).option("--limit-network"), None);
     }
 
     #[test]
@@ -269,25 +256,25 @@ mod tests {
             (Request { iperf3: Some("-c".into()), ..fine.clone() }, "iperf3 server"),
             (Request { sampler: Some(SamplerKind::GridFtp), ..fine.clone() }, "gridftp"),
             (Request { sampler: Some(SamplerKind::GridFtp), ..get }, "not sampled"),
-            (with(&["--verify=sha1"]), "sha1"),
-            (with(&["--limit-network=much"]), "much"),
-            (with(&["--optimizer=fastest"]), "fastest"),
-            (with(&["--optimizer=exec:./rule.py"]), "a job starts no program"),
-            (with(&["--optimizer", "python:rule:Rule"]), "a job starts no program"),
-            (with(&["--optimizer=policy", "--policy=/etc/passwd"]), "\"--policy\" is no option of a job"),
-            (with(&["--optimizer=policy"]), "needs a policy"),
-            (with(&["--optimizer=policy"]).with_policy(b"nothing"), "its policy"),
+            (with(r#"{"verify": "sha1"}"#), "sha1"),
+            (with(r#"{"limit_network": "much"}"#), "much"),
+            (with(r#"{"optimizer": "fastest"}"#), "fastest"),
+            (with(r#"{"optimizer": "exec:./rule.py"}"#), "a job starts no program"),
+            (with(r#"{"optimizer": "python:rule:Rule"}"#), "a job starts no program"),
+            (with(r#"{"optimizer": "policy", "policy": "/etc/passwd"}"#), "\"policy\" is no option of a job"),
+            (with(r#"{"optimizer": "policy"}"#), "needs a policy"),
+            (with(r#"{"optimizer": "policy"}"#).with_policy(b"nothing"), "its policy"),
             (fine.with_policy(POLICY), "no policy"),
-            (Request { policy: Some("!".into()), ..with(&["--optimizer", "policy"]) }, "base64"),
-            (with(&["--share=greedy"]), "greedy"),
-            (with(&["--share=fair", "--optimizer=aimd"]), "--share"),
-            (with(&["--aimd-epsilon=1%"]), "--optimizer aimd"),
-            (with(&["--aimd-epsilon=2", "--optimizer=aimd"]), "epsilon must be"),
+            (Request { policy: Some("!".into()), ..with(r#"{"optimizer": "policy"}"#) }, "base64"),
+            (with(r#"{"share": "greedy"}"#), "greedy"),
+            (with(r#"{"share": "fair", "optimizer": "aimd"}"#), "--share"),
+            (with(r#"{"aimd_epsilon": "1%"}"#), "--optimizer aimd"),
+            (with(r#"{"aimd_epsilon": "2", "optimizer": "aimd"}"#), "epsilon must be"),
         ] {
             let error = request.check().expect_err(wanted).to_string();
             assert!(error.contains(wanted) && !error.contains('\n'), "{wanted}: {error}");
         }
-        assert_eq!(with(&["--share=background"]).check(), Ok(()));
+        assert_eq!(with(r#"{"share": "background"}"#).check(), Ok(()));
         // Another name of a host is no sampler's business before the name is known.
         let named = Request { sampler: Some(SamplerKind::Native), ..Request::transfer("dtn:/a", "/b") };
         assert_eq!(named.check(), Ok(()));
@@ -295,7 +282,7 @@ mod tests {
 
     #[test]
     fn the_content_of_a_policy_travels_and_its_digest_is_kept() {
-        let request = with(&["--optimizer=policy"]).with_policy(POLICY);
+        let request = with(r#"{"optimizer": "policy"}"#).with_policy(POLICY);
         assert_eq!(request.policy_content().as_deref(), Some(POLICY));
         let kept = request.with_policy_named().into_owned();
         assert!(kept.policy.as_deref().is_some_and(|policy| policy.starts_with(DIGEST)), "{:?}", kept.policy);

@@ -7,6 +7,7 @@ use thiserror::Error;
 
 use super::arguments::Arguments;
 use super::request::{JobKind, LogFormat, Request};
+use super::spec::Spec;
 use crate::address::{self, Route};
 use crate::classad::{self, Attribute, ClassAd, SyntaxError};
 use crate::object::Object;
@@ -216,6 +217,7 @@ fn read_ads(text: &str) -> Result<Vec<(usize, Request)>, FileError> {
 pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
     let first = ad.attributes().first().map_or(0, |attribute| attribute.line);
     let mut request = Request::transfer("", "");
+    let mut words = (first, Vec::new());
     request.sources.clear();
     // Whoever comes from Stork has tools that read it.
     request.log_format = LogFormat::Htcondor;
@@ -254,7 +256,7 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
                 let arguments = Arguments::parse(&text()?).map_err(wrong)?;
                 request.buffer_bytes = arguments.buffer;
                 request.sample_bytes = arguments.sample;
-                request.options = arguments.rest;
+                words = (*line, arguments.rest);
             }
             "output" => request.output = Some(text()?.into()),
             "err" => request.err = Some(text()?.into()),
@@ -284,7 +286,7 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
                     .map_err(|_| wrong(format!("max_retry is {value}, and must be a whole number")))?;
             }
             // Kept like what means nothing here, they would have more copied than is wanted.
-            "filter" | "files" => {
+            "filter" | "files" | "options" => {
                 let why = format!(
                     "{name} is of job files in TOML and JSON: write arguments = \"--exclude=PATTERN\""
                 );
@@ -305,6 +307,11 @@ pub(crate) fn request_of(ad: &ClassAd) -> Result<Request, (usize, String)> {
         if missing {
             return Err((first, format!("{what} is missing")));
         }
+    }
+    let (line, words) = words;
+    if !words.is_empty() {
+        let typed = request.route().and_then(|route| Spec::typed(&words, route));
+        request.options = typed.map_err(|why| (line, format!("arguments: {why}")))?;
     }
     Ok(request)
 }
@@ -387,7 +394,6 @@ mod tests {
         for (option, size) in [("-b", request.buffer_bytes), ("-s", request.sample_bytes)] {
             arguments.extend(size.map(|size| format!("{option} {}", size.0)));
         }
-        arguments.extend(request.options.iter().cloned());
         if !arguments.is_empty() {
             set("arguments", text(&arguments.join(" ")));
         }
@@ -508,7 +514,7 @@ mod tests {
             ("[ dap_type = transfer;\n\n arguments = \"-b much\"; ]", "line 3): -b much"),
             (
                 "[ dap_type = transfer; src_url = \"/a\"; dest_url = \"/b\"; arguments = \"--state /x\" ]",
-                "no option",
+                "arguments: unexpected argument '--state'",
             ),
             (
                 "[ dap_type = transfer; src_url = \"/a\"; dest_url = \"/b\" ]\n[ dap_type = 1 ]",
@@ -560,11 +566,12 @@ mod tests {
             // Items of a list are no fields in their order.
             ("{\"job\": [[\"name\", \"transfer\", \"/a\", \"/b\"]]}", "expected an object"),
             ("job = [[\"name\", \"transfer\", \"/a\", \"/b\"]]", "expected an object"),
-            ("{\"source\": \"/a\", \"destination\": \"/b\", \"files\": null}", "expected a sequence"),
             (
-                "{\"source\": \"/a\", \"destination\": \"/b\", \"options\": \"--delete\"}",
-                "expected a sequence",
+                "{\"source\": \"/a\", \"destination\": \"/b\", \"options\": {\"files\": null}}",
+                "files is null",
             ),
+            ("{\"source\": \"/a\", \"destination\": \"/b\", \"options\": \"--delete\"}", "expected a map"),
+            ("{\"source\": \"/a\", \"destination\": \"/b\", \"options\": [\"--delete\"]}", "expected a map"),
             ("{\"source\": {\"/a\": 1}, \"destination\": \"/b\"}", "an address, or a list"),
             ("{\"source\": [\"/a\", true], \"destination\": \"/b\"}", "an address, or a list"),
             ("{\"source\": \"/a\", \"destination\": \"/b\", \"retries\": true}", "invalid type"),

@@ -11,12 +11,11 @@ use tidegate_control::ByteCount;
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_fetch::archive::Accession;
+use tidegate_spec::options::Options;
 
 use super::JobId;
-use super::options;
-use super::selection;
-use super::stream_rule::StreamRule;
-use super::values::{list, milliseconds, one_or_many, seconds, size, threshold, well_formed};
+use super::spec::Spec;
+use super::values::{milliseconds, one_or_many, seconds, threshold, well_formed};
 use crate::address::{self, Route};
 use crate::names::{Names, name_of};
 use crate::pair::{Pair, Site};
@@ -24,7 +23,7 @@ use crate::sampler::SamplerKind;
 
 /// The most sources of one job.
 const MAX_SOURCES: usize = 1000;
-/// The most options, dependencies and kept attributes, each.
+/// The most dependencies and kept attributes, each.
 const MAX_ENTRIES: usize = 100;
 /// The most bytes of a whole request, which is what a row of the queue holds.
 const MAX_BYTES: usize = 128 << 10;
@@ -98,17 +97,11 @@ pub struct Request {
     /// Where it is to go.
     pub destination: String,
     /// How much it is, where that is known; else files and servers are asked.
-    #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<ByteCount>,
-    /// Options passed on to what moves the data.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub options: Vec<String>,
-    /// Rules of what is copied, in rsync's language, behind those of the options.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub filter: Vec<String>,
-    /// Names relative to the one source; only they are copied, if there is such a list.
-    #[serde(default, deserialize_with = "list", skip_serializing_if = "Option::is_none")]
-    pub files: Option<Vec<String>>,
+    /// How it is moved, by the names of options.
+    #[serde(default, skip_serializing_if = "Options::is_empty")]
+    pub options: Options,
     /// Whether the streams are chosen and adapted; otherwise there is one.
     #[serde(default = "yes")]
     pub optimization: bool,
@@ -136,10 +129,10 @@ pub struct Request {
     )]
     pub history_age_s: Option<u64>,
     /// TCP buffer of each stream, where the program takes one.
-    #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub buffer_bytes: Option<ByteCount>,
     /// Bytes moved for a sample.
-    #[serde(default, deserialize_with = "size", skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_bytes: Option<ByteCount>,
     /// How long a sample is, instead, in ms.
     #[serde(
@@ -224,9 +217,7 @@ impl Request {
             sources: vec![source.into()],
             destination: destination.into(),
             bytes: None,
-            options: Vec::new(),
-            filter: Vec::new(),
-            files: None,
+            options: Options::default(),
             optimization: true,
             use_history: false,
             priority: 0,
@@ -274,7 +265,6 @@ impl Request {
         }
         for (what, count, most) in [
             ("sources", self.sources.len(), MAX_SOURCES),
-            ("options", self.options.len(), MAX_ENTRIES),
             ("dependencies", self.after.len(), MAX_ENTRIES),
             ("unknown attributes", self.attributes.len(), MAX_ENTRIES),
         ] {
@@ -319,13 +309,15 @@ impl Request {
                 });
             }
         }
-        options::check(&self.options, route, self.is_archive())?;
-        selection::check(&self.filter, self.files.as_deref(), route, self.sources.len())?;
-        self.check_no_program()?;
-        if self.kind == JobKind::Transfer && route == Route::GridFtp {
-            StreamRule::of(&self.options)?;
+        let spec = self.spec()?;
+        if let Spec::Copy(copy) = &spec
+            && copy.filters.files.is_some()
+            && self.sources.len() > 1
+        {
+            return Err("names of files are relative to one source, and it has several".to_owned());
         }
-        self.check_rule()?;
+        self.check_no_program()?;
+        self.check_rule(&spec)?;
         self.check_estimate()?;
         if self.kind == JobKind::Estimation && self.sources.len() > 1 {
             return Err("an estimation is of one source".to_owned());
@@ -347,6 +339,11 @@ impl Request {
             ));
         }
         Ok(())
+    }
+
+    /// How its data is to be moved.
+    pub fn spec(&self) -> Result<Spec, String> {
+        Spec::of(&self.options, self.route()?, self.is_archive())
     }
 
     /// What moves its data.
@@ -372,7 +369,7 @@ impl Request {
     /// Between which sites data moves.
     pub fn pair_by(&self, names: &Names) -> Result<Pair, String> {
         let site = |address: &str| match address::accession(address) {
-            Some(_) => Ok(Site::archive(self.option("--source"))),
+            Some(_) => Ok(Site::archive(self.options.text("source"))),
             // A pool has its name where it was spread from, and its endpoints are in what movers are told.
             None if self.kind == JobKind::Spread => Site::of(address).map_err(|error| error.to_string()),
             None => Site::of(&names.resolve(address)?).map_err(|error| error.to_string()),
@@ -435,11 +432,8 @@ mod tests {
             (change(|r| r.destination = "gopher://h".into()), "gopher"),
             (change(|r| r.destination = String::new()), "empty"),
             (change(|r| r.log = Some("job.log".into())), "relative"),
-            (change(|r| r.options = vec!["--epochs".into(), "/etc/passwd".into()]), "no option"),
-            (change(|r| r.options = vec!["--staging".into()]), "needs a value"),
-            (change(|r| r.options = vec!["--staging".into(), "--json".into()]), "looks like"),
-            (change(|r| r.options = vec!["--checksum=md5".into()]), "no value"),
-            (change(|r| r.options = vec!["--state=/x".into()]), "no option"),
+            (change(|r| r.options.set("epochs", "/etc/passwd")), "no option"),
+            (change(|r| r.options.set("staging", "much")), "staging: "),
             (change(|r| r.sources[0] = "SRR390728".into()), "an accession to tg://"),
             (change(|r| r.sources[0] = "CRR311377".into()), "Genome Sequence Archive"),
             (change(|r| r.retries = 1_000_000), "retries"),
@@ -448,7 +442,9 @@ mod tests {
             assert!(error.contains(wanted) && !error.contains('\n') && !error.contains("secret"), "{error}");
         }
         let mut request = fine.clone();
-        request.options = ["--optimizer", "aimd", "--staging=8MiB", "--checksum"].map(String::from).into();
+        request.options.set("optimizer", "aimd");
+        request.options.set("staging", "8MiB");
+        request.options.set("checksum", true);
         assert_eq!(request.check(), Ok(()));
         assert_eq!(request.optimizer(), Some("aimd"));
         assert_eq!(Request::transfer("dtn:/a", "/b").check(), Ok(()));
@@ -456,26 +452,27 @@ mod tests {
 
     #[test]
     fn accessions_are_of_one_archive_and_go_to_a_path() {
-        let get = |sources: &[&str], options: &[&str]| {
-            let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-            Request { sources: owned(sources), options: owned(options), ..Request::transfer("", "/b/") }
+        let get = |sources: &[&str], options: &str| {
+            let sources = sources.iter().map(|word| (*word).to_owned()).collect();
+            let options = serde_json::from_str(options).expect("options");
+            Request { sources, options, ..Request::transfer("", "/b/") }
         };
         let site = |request: &Request| request.pair().map(|pair| pair.source.to_string());
-        let request = get(&["SRR390728", "prjna480016"], &["--format=sra"]);
+        let request = get(&["SRR390728", "prjna480016"], r#"{"format": "sra"}"#);
         assert_eq!((request.check(), request.route()), (Ok(()), Ok(Route::Get)));
         assert_eq!(site(&request), Ok("archive://insdc".to_owned()));
-        let request = get(&["SRR390728"], &["--format", "sra", "--source", "aws"]);
+        let request = get(&["SRR390728"], r#"{"format": "sra", "source": "aws"}"#);
         assert_eq!((request.check(), site(&request)), (Ok(()), Ok("archive://aws".to_owned())));
         for (request, wanted) in [
-            (get(&["SRR390728", "https://h/x"], &[]), "several sites"),
-            (get(&["SRR390728", "/a"], &[]), "of one kind"),
-            (get(&["SRR12"], &[]), "6 to 12 digits"),
-            (get(&["SRR390728", "phs000001"], &[]), "of one kind"),
-            (get(&["SRR390728"], &["--source=mirror"]), "auto, ena"),
-            (get(&["SRR390728"], &["--data-plane=clear"]), "by `tidegate get`"),
-            (get(&["https://h/x"], &["--format=sra"]), "no option"),
-            (Request { sampler: Some(SamplerKind::Native), ..get(&["SRR390728"], &[]) }, "not sampled"),
-            (Request { iperf3: Some("h".into()), ..get(&["SRR390728"], &[]) }, "not sampled"),
+            (get(&["SRR390728", "https://h/x"], "{}"), "several sites"),
+            (get(&["SRR390728", "/a"], "{}"), "of one kind"),
+            (get(&["SRR12"], "{}"), "6 to 12 digits"),
+            (get(&["SRR390728", "phs000001"], "{}"), "of one kind"),
+            (get(&["SRR390728"], r#"{"source": "mirror"}"#), "auto, ena"),
+            (get(&["SRR390728"], r#"{"data_plane": "clear"}"#), "by `tidegate get`"),
+            (get(&["https://h/x"], r#"{"format": "sra"}"#), "no option"),
+            (Request { sampler: Some(SamplerKind::Native), ..get(&["SRR390728"], "{}") }, "not sampled"),
+            (Request { iperf3: Some("h".into()), ..get(&["SRR390728"], "{}") }, "not sampled"),
         ] {
             let error = request.check().expect_err(wanted).to_string();
             assert!(error.contains(wanted) && !error.contains('\n'), "{wanted}: {error}");

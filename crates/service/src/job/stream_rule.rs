@@ -2,15 +2,31 @@
 
 use std::time::Duration;
 
+use clap::Args;
+use serde::{Deserialize, Serialize};
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
-use tidegate_control::units::parse_duration;
+use tidegate_spec::form::time;
 
-/// The options that such a job takes; each has a value.
-const OPTIONS: [&str; 3] = ["--optimizer", "--epoch", "--seed"];
 /// The longest epoch.
 const MAX_EPOCH: Duration = Duration::from_secs(3600);
 /// The shortest epoch.
 const MIN_EPOCH: Duration = Duration::from_millis(100);
+
+/// The options of such a job.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
+#[serde(default)]
+pub struct StreamSpec {
+    /// The rule that decides; without one streams stay as they are.
+    #[arg(long)]
+    pub optimizer: Option<String>,
+    /// How long an epoch is to be.
+    #[arg(long, value_parser = tidegate_control::units::parse_duration)]
+    #[serde(with = "time::option")]
+    pub epoch: Option<Duration>,
+    /// The seed of rules that draw.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+}
 
 /// A rule and how it is run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,40 +45,23 @@ impl StreamRule {
         Self { name: "auto".to_owned(), seed: 0, epoch: None }
     }
 
-    /// The rule that `options` ask for, if they ask for one.
+    /// The rule that `spec` asks for, if it asks for one.
     ///
     /// # Errors
-    /// In one line: an option of another kind of job, a value that cannot be read, or no such rule.
-    pub fn of(options: &[String]) -> Result<Option<Self>, String> {
-        let mut values: [Option<&str>; 3] = [None; 3];
-        let mut words = options.iter();
-        while let Some(word) = words.next() {
-            let (name, value) =
-                word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
-            let Some(at) = OPTIONS.iter().position(|known| *known == name) else {
-                let known = OPTIONS.join(", ");
-                return Err(format!("{name} is no option of a job by globus-url-copy; there are {known}"));
+    /// In one line: a value that makes no sense, or no such rule.
+    pub fn of(spec: &StreamSpec) -> Result<Option<Self>, String> {
+        let Some(name) = &spec.optimizer else {
+            return match *spec == StreamSpec::default() {
+                true => Ok(None),
+                false => {
+                    Err("it needs optimizer with it: without a rule streams stay as they are".to_owned())
+                }
             };
-            let value = value.or_else(|| words.next().map(String::as_str));
-            values[at] = Some(value.ok_or_else(|| format!("{name} needs a value"))?);
-        }
-        let [name, epoch, seed] = values;
-        let Some(name) = name else {
-            let Some(option) = options.first() else { return Ok(None) };
-            return Err(format!(
-                "{option} needs --optimizer with it: without a rule streams stay as they are"
-            ));
         };
-        let epoch = epoch.map(|text| {
-            let epoch = parse_duration(text).map_err(|error| format!("--epoch: {error}"))?;
-            match (MIN_EPOCH..=MAX_EPOCH).contains(&epoch) {
-                true => Ok(epoch),
-                false => Err("--epoch must be from 100ms to 1h".to_owned()),
-            }
-        });
-        let seed = seed.map(|text| text.parse().map_err(|_| format!("--seed: {text:?} is no whole number")));
-        let rule =
-            Self { name: name.to_owned(), epoch: epoch.transpose()?, seed: seed.transpose()?.unwrap_or(0) };
+        if spec.epoch.is_some_and(|epoch| !(MIN_EPOCH..=MAX_EPOCH).contains(&epoch)) {
+            return Err("epoch must be from 100ms to 1h".to_owned());
+        }
+        let rule = Self { name: name.clone(), epoch: spec.epoch, seed: spec.seed };
         rule.build().map(|_| Some(rule))
     }
 
@@ -85,8 +84,8 @@ impl StreamRule {
 mod tests {
     use super::*;
 
-    fn of(options: &[&str]) -> Result<Option<StreamRule>, String> {
-        StreamRule::of(&options.iter().map(|option| (*option).to_owned()).collect::<Vec<_>>())
+    fn of(options: &str) -> Result<Option<StreamRule>, String> {
+        StreamRule::of(&serde_json::from_str(options).expect("options"))
     }
 
     #[test]
@@ -95,24 +94,20 @@ mod tests {
     }
 
     #[test]
-    fn options_are_read_in_both_forms_and_others_refused() {
-        assert_eq!(of(&[]), Ok(None));
-        let rule = of(&["--optimizer", "aimd", "--epoch=2s", "--seed", "7"]).expect("fine").expect("a rule");
+    fn a_rule_is_named_or_there_is_none() {
+        assert_eq!(of("{}"), Ok(None));
+        let rule = of(r#"{"optimizer": "aimd", "epoch": "2s", "seed": 7}"#).expect("fine").expect("a rule");
         assert_eq!(rule, StreamRule { name: "aimd".into(), seed: 7, epoch: Some(Duration::from_secs(2)) });
         assert!(rule.adapts());
         for name in ["fixed", "fixed:8"] {
-            let rule = of(&["--optimizer", name]).expect("fine").expect("a rule");
+            let rule = of(&format!("{{\"optimizer\": \"{name}\"}}")).expect("fine").expect("a rule");
             assert!(!rule.adapts() && rule.epoch.is_none(), "{name}");
         }
         for (options, wanted) in [
-            (&["--optimizer=fastest"][..], "no optimizer 'fastest'"),
-            (&["--optimizer=policy"], "needs a policy"),
-            (&["--optimizer"], "needs a value"),
-            (&["--epoch=2s"], "needs --optimizer"),
-            (&["--optimizer=aimd", "--epoch=1"], "--epoch"),
-            (&["--optimizer=aimd", "--epoch=1us"], "from 100ms to 1h"),
-            (&["--optimizer=aimd", "--seed=x"], "--seed"),
-            (&["--optimizer=aimd", "--staging=1GiB"], "--staging is no option"),
+            (r#"{"optimizer": "fastest"}"#, "no optimizer 'fastest'"),
+            (r#"{"optimizer": "policy"}"#, "needs a policy"),
+            (r#"{"epoch": "2s"}"#, "needs optimizer"),
+            (r#"{"optimizer": "aimd", "epoch": "1us"}"#, "from 100ms to 1h"),
         ] {
             let why = of(options).expect_err("refused");
             assert!(why.contains(wanted) && !why.contains('\n'), "{why}");

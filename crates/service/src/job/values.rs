@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
-use tidegate_control::ByteCount;
 use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_control::units::parse_duration;
 
@@ -36,26 +35,6 @@ pub fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D:
         Sources::One(source) => vec![source],
         Sources::Many(sources) => sources,
     })
-}
-
-/// A list, which nothing is none: without one all is copied.
-pub fn list<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<String>>, D::Error> {
-    Vec::deserialize(from).map(Some)
-}
-
-/// Bytes as a number, or a text with its unit.
-pub fn size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<ByteCount>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "bytes as a number, or a text such as \"10MiB\"")]
-    enum Size {
-        Bytes(u64),
-        Text(String),
-    }
-    match Option::<Size>::deserialize(from)? {
-        None => Ok(None),
-        Some(Size::Bytes(bytes)) => Ok(Some(ByteCount(bytes))),
-        Some(Size::Text(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
-    }
 }
 
 /// A time in seconds as a number, or a text with its unit.

@@ -1,19 +1,25 @@
-//! What program a job is, and what it is told. No secret is told on a command line, which every user of a host
-//! can read: tickets go by the environment, and lists of addresses by standard input.
+//! What program a job is, and what it is told: all of it on its standard input, as a command line every user of a host can
+//! read.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use crate::address::{self, Route};
-use crate::job::Request;
+use tidegate_spec::control::ControlLocal;
+use tidegate_spec::get::GetSpec;
+use tidegate_spec::run::{CopyRun, GetRun, NamedUrl, PutRun, Run, Setup};
+
+use crate::address;
+use crate::job::{Request, Spec};
 
 use super::programs::Programs;
 
 /// Most streams of a job whose rule decides; more is asked for by nobody and borne by few.
 pub(crate) const MAX_STREAMS: u16 = 512;
 
-/// How long one attempt outlives an outage, in seconds.
-const ATTEMPT_S: u64 = 30;
+/// How long one attempt outlives an outage.
+const ATTEMPT: Duration = Duration::from_secs(30);
 
 /// A program to run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,115 +64,70 @@ impl Plan {
         files: &Files,
         programs: &Programs,
     ) -> Result<Self, String> {
-        let route = request.route()?;
-        ours(request, route, streams, files, programs)
-    }
-
-    fn arg(&mut self, argument: impl Into<OsString>) -> &mut Self {
-        self.arguments.push(argument.into());
-        self
+        ours(request, streams, files, programs)
     }
 }
 
-fn ours(
-    request: &Request,
-    route: Route,
-    streams: Streams,
-    files: &Files,
-    programs: &Programs,
-) -> Result<Plan, String> {
-    let mut plan = Plan { program: programs.tidegate.clone(), ..Plan::default() };
-    let command = match route {
-        Route::Get => "get",
-        Route::Put => "put",
-        Route::Copy | Route::GridFtp => "copy",
-    };
-    plan.arg(command).arg("--json").arg("--quiet");
-    plan.arg("--epochs").arg(&files.epochs).arg("--bounds").arg(&files.bounds);
-    plan.arg("--max-workers").arg(streams.most.clamp(1, MAX_STREAMS).to_string());
-    plan.arg("--state").arg(&programs.state);
-    if route != Route::Put {
+fn ours(request: &Request, streams: Streams, files: &Files, programs: &Programs) -> Result<Plan, String> {
+    let run = told(request, streams, files, programs)?;
+    let input = serde_json::to_vec(&run).map_err(|error| error.to_string())?;
+    let arguments = ["run", "-"].map(OsString::from).into();
+    Ok(Plan { program: programs.tidegate.clone(), arguments, input, ..Plan::default() })
+}
+
+/// What a program of ours is told.
+fn told(request: &Request, streams: Streams, files: &Files, programs: &Programs) -> Result<Run, String> {
+    let most = streams.most.clamp(1, MAX_STREAMS);
+    let setup = Setup {
+        json: true,
+        quiet: true,
+        epochs: Some(files.epochs.clone()),
+        state: Some(programs.state.clone()),
+        control: ControlLocal {
+            policy: files.policy.clone(),
+            save_policy: None,
+            max_workers: most,
+            start: streams.start.map(|start| start.clamp(1, most)),
+            bounds: Some(files.bounds.clone()),
+        },
         // Longer outages are outlived in the queue, where the job takes nobody's turn.
-        plan.arg("--retry-for").arg(format!("{}s", request.retry_for_s.min(ATTEMPT_S)));
-    }
-    if let Some(start) = streams.start {
-        plan.arg("--start").arg(start.clamp(1, streams.most.max(1)).to_string());
-    }
-    if !request.optimization && request.optimizer().is_none() {
-        plan.arg("--optimizer").arg("fixed:1");
-    }
-    for option in &request.options {
-        plan.arg(option);
-    }
-    if let Some(policy) = &files.policy {
-        plan.arg("--policy").arg(policy);
-    }
-    let trust = match route {
-        Route::Get | Route::Put => &programs.servers,
-        Route::Copy | Route::GridFtp => &programs.endpoints,
+        retry_for: Some(Duration::from_secs(request.retry_for_s).min(ATTEMPT)),
+        ca: programs.ca.clone(),
+        pki: programs.pki.clone(),
     };
-    plan.arguments.extend(trust.iter().cloned());
-    match route {
-        Route::Get => {
-            let destination = address::local(&request.destination);
-            if request.is_archive() {
-                // Theirs are many files, and what stands beside them.
-                plan.arg("--outdir").arg(&*destination).arg("--");
-                plan.arguments.extend(request.sources.iter().map(Into::into));
-                return Ok(plan);
-            }
-            let (directory, name) = target(&destination, request.sources.len() == 1);
-            plan.arg("--no-sidecars")
-                .arg("--input-format")
-                .arg("urls")
-                .arg("--outdir")
-                .arg(directory)
-                .arg("--")
-                .arg("-");
-            for source in &request.sources {
-                plan.input.extend_from_slice(source.as_bytes());
-                plan.input.push(b'\n');
-                if let Some(name) = &name {
-                    plan.input.extend_from_slice(format!("  out={name}\n").as_bytes());
-                }
-            }
-        }
-        Route::Put => {
-            plan.arg("--");
-            for source in &request.sources {
-                plan.arg(address::local(source).into_owned());
-            }
-            plan.arg(&request.destination);
-        }
-        Route::Copy | Route::GridFtp => {
-            for rule in &request.filter {
-                plan.arg(format!("--filter={rule}"));
-            }
-            if let Some(names) = &request.files {
-                // There may be more than a command line holds.
-                plan.arg("--from0").arg("--files-from=-");
-                plan.input = names.join("\0").into_bytes();
-            }
-            plan.arg("--");
-            let places = request.sources.iter().chain([&request.destination]);
-            for (i, place) in places.enumerate() {
-                let argument = endpoint(place, i, &mut plan.environment);
-                plan.arg(argument);
-            }
-        }
+    let mut request = Cow::Borrowed(request);
+    if !request.optimization && request.optimizer().is_none() {
+        request.to_mut().options.set("optimizer", "fixed:1");
     }
-    Ok(plan)
+    let local = |address: &String| OsString::from(address::local(address).into_owned());
+    let sources = request.sources.iter().map(local).collect();
+    let destination = local(&request.destination);
+    Ok(match request.spec()? {
+        Spec::Copy(spec) => Run::Copy(Box::new(CopyRun { sources, destination, spec: *spec, setup })),
+        Spec::Put(spec) => Run::Put(Box::new(PutRun { sources, destination, spec: *spec, setup })),
+        Spec::Get(spec) => Run::Get(Box::new(got(&request, *spec, setup))),
+        Spec::GridFtp(_) => return Err("globus-url-copy moves it".to_owned()),
+    })
 }
 
-/// A path, or an endpoint by a name that only the environment explains.
-fn endpoint(place: &str, number: usize, environment: &mut Vec<(String, OsString)>) -> String {
-    if address::scheme(place).as_deref() != Some("tg") {
-        return address::local(place).into_owned();
+/// A download: of what archives have, which is many files and what stands beside them, or of URLs.
+fn got(request: &Request, spec: GetSpec, setup: Setup) -> GetRun {
+    let destination = address::local(&request.destination);
+    if request.is_archive() {
+        let outdir = OsString::from(&*destination);
+        return GetRun {
+            names: request.sources.clone(),
+            urls: Vec::new(),
+            outdir,
+            sidecars: true,
+            spec,
+            setup,
+        };
     }
-    let rest = &place["tg://".len()..];
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    environment.push((format!("TIDEGATE_REMOTE_JOB_{number}"), format!("tg://{authority}/").into()));
-    format!("job-{number}:/{path}")
+    let (directory, name) = target(&destination, request.sources.len() == 1);
+    let url = |url: &String| NamedUrl { url: url.clone(), name: name.clone() };
+    let urls = request.sources.iter().map(url).collect();
+    GetRun { names: Vec::new(), urls, outdir: directory.into(), sidecars: false, spec, setup }
 }
 
 /// The directory that files are got into, and the name of a single one if it is given.
@@ -185,75 +146,90 @@ fn target(destination: &str, single: bool) -> (PathBuf, Option<String>) {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_spec::run::Pki;
+
     use super::*;
 
-    fn plan(request: &Request) -> Plan {
-        let programs = Programs::new("/bin/tidegate".into(), "/state".into());
+    fn programs() -> Programs {
+        Programs::new("/bin/tidegate".into(), "/state".into())
+    }
+
+    fn plan_by(request: &Request, programs: &Programs) -> Plan {
         let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into(), policy: None };
         let streams = Streams { start: Some(40), share: 8, most: 16 };
-        Plan::of(request, streams, &files, &programs).expect("a plan")
+        Plan::of(request, streams, &files, programs).expect("a plan")
     }
 
-    fn words(plan: &Plan) -> String {
-        plan.arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+    fn run(request: &Request) -> Run {
+        let plan = plan_by(request, &programs());
+        assert_eq!(plan.arguments, ["run", "-"], "nothing is on the command line");
+        assert!(plan.environment.is_empty(), "{plan:?}");
+        serde_json::from_slice(&plan.input).expect("a run")
+    }
+
+    fn copy(request: &Request) -> CopyRun {
+        match run(request) {
+            Run::Copy(run) => *run,
+            _ => panic!("no copy"),
+        }
+    }
+
+    fn get(request: &Request) -> GetRun {
+        match run(request) {
+            Run::Get(run) => *run,
+            _ => panic!("no download"),
+        }
     }
 
     #[test]
-    fn tickets_are_not_on_the_command_line() {
-        let request = Request::transfer("tg://TICKET@h:1/a/b/", "/c");
-        let made = plan(&request);
-        assert!(words(&made).ends_with("-- job-0:/a/b/ /c"), "{}", words(&made));
-        assert!(
-            words(&made).contains("--start 16 ") && words(&made).contains("--retry-for 30s "),
-            "{made:?}"
-        );
-        assert_eq!(made.environment, [("TIDEGATE_REMOTE_JOB_0".to_owned(), "tg://TICKET@h:1/".into())]);
+    fn a_run_is_told_what_the_job_says_and_what_was_decided() {
+        let made = copy(&Request::transfer("tg://TICKET@h:1/a/b/", "/c"));
+        assert_eq!((&made.sources[0], &made.destination), (&"tg://TICKET@h:1/a/b/".into(), &"/c".into()));
+        let Setup { json, quiet, control, retry_for, .. } = made.setup;
+        assert_eq!((json, quiet, control.start, control.max_workers), (true, true, Some(16), 16));
+        assert_eq!(retry_for, Some(Duration::from_secs(30)));
         let request = Request { retry_for_s: 2, ..Request::transfer("https://u:p@h/x", "/d/name") };
-        assert!(words(&plan(&request)).contains("--retry-for 2s "), "{request:?}");
-        let request = Request { optimization: false, ..request };
-        let made = plan(&request);
-        assert!(
-            words(&made).ends_with("--optimizer fixed:1 --no-sidecars --input-format urls --outdir /d -- -")
-        );
-        assert_eq!(String::from_utf8_lossy(&made.input), "https://u:p@h/x\n  out=name\n");
+        assert_eq!(get(&request).setup.retry_for, Some(Duration::from_secs(2)));
+        let made = get(&Request { optimization: false, ..request });
+        assert_eq!((&*made.spec.control.optimizer, made.sidecars), ("fixed:1", false));
+        assert_eq!((&made.outdir, &*made.urls[0].url), (&"/d".into(), "https://u:p@h/x"));
+        assert_eq!(made.urls[0].name.as_deref(), Some("name"));
         let mut request = Request::transfer("srr390728", "/d/name");
-        request.options = vec!["--format=sra".to_owned()];
-        let made = plan(&request);
-        assert!(words(&made).starts_with("get --json "), "{made:?}");
-        assert!(words(&made).ends_with("--format=sra --outdir /d/name -- srr390728"), "{made:?}");
-        assert!(made.input.is_empty());
-        let made = plan(&Request::transfer("s3://b/x/", "/d/"));
-        assert_eq!((words(&made).contains("--outdir /d/ "), &made.input[..]), (true, &b"s3://b/x/\n"[..]));
+        request.options.set("format", "sra");
+        let made = get(&request);
+        assert_eq!(
+            (&made.outdir, &made.names[..], made.sidecars),
+            (&"/d/name".into(), &["srr390728".to_owned()][..], true)
+        );
+        assert!(made.urls.is_empty() && made.spec.archive.format.name() == "sra");
+        let made = get(&Request::transfer("s3://b/x/", "/d/"));
+        assert_eq!(
+            (&made.outdir, &*made.urls[0].url, &made.urls[0].name),
+            (&"/d/".into(), "s3://b/x/", &None)
+        );
     }
 
     #[test]
-    fn what_is_copied_is_said_in_the_jobs_own_words_and_names_go_by_standard_input() {
-        let words_of = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-        let made = plan(&Request {
-            options: words_of(&["--exclude=a"]),
-            filter: words_of(&["+ b c", "- --x"]),
-            files: Some(words_of(&["-d", "e f"])),
-            ..Request::transfer("/s/", "/d/")
-        });
-        let rest = "--exclude=a --filter=+ b c --filter=- --x --from0 --files-from=- -- /s/ /d/";
-        assert!(words(&made).ends_with(rest), "{made:?}");
-        assert_eq!(made.input, b"-d\0e f");
-        let nothing = plan(&Request { files: Some(Vec::new()), ..Request::transfer("/s/", "/d/") });
-        assert!(words(&nothing).contains("--files-from=-") && nothing.input.is_empty(), "{nothing:?}");
+    fn what_is_copied_is_said_in_the_jobs_own_words() {
+        let mut request = Request::transfer("/s/", "/d/");
+        let options = r#"{"filter": [{"exclude": "a"}, "+ b c", "- --x"], "files": ["-d", "e f"]}"#;
+        request.options = serde_json::from_str(options).expect("options");
+        let filters = copy(&request).spec.filters;
+        assert_eq!((filters.rules.len(), filters.files), (3, Some(vec!["-d".to_owned(), "e f".to_owned()])));
+        request.options = serde_json::from_str(r#"{"files": []}"#).expect("options");
+        assert_eq!(copy(&request).spec.filters.files, Some(Vec::new()), "nothing is copied");
     }
 
     /// The list that `get` reads from a pipe may name no files of this machine, and a job cannot make it: its sources
     /// are of one kind, one a line. Files of this host are copied, as whoever submits jobs may have them copied.
     #[test]
     fn files_of_this_host_are_copied_and_never_got() {
-        let made = plan(&Request::transfer("file:///data/a%20b", "/c/"));
-        assert!(words(&made).starts_with("copy ") && words(&made).ends_with("-- /data/a b /c/"), "{made:?}");
-        assert!(made.input.is_empty());
-        let made = plan(&Request::transfer("FILE:///data/x", "s3://b/x"));
-        assert!(
-            words(&made).starts_with("put ") && words(&made).ends_with("-- /data/x s3://b/x"),
-            "{made:?}"
-        );
+        let made = copy(&Request::transfer("file:///data/a%20b", "/c/"));
+        assert_eq!((&made.sources[0], &made.destination), (&"/data/a b".into(), &"/c/".into()));
+        let Run::Put(made) = run(&Request::transfer("FILE:///data/x", "s3://b/x")) else {
+            panic!("no upload")
+        };
+        assert_eq!((&made.sources[0], &made.destination), (&"/data/x".into(), &"s3://b/x".into()));
         let of = |sources: &[&str]| {
             let sources = sources.iter().map(|source| (*source).to_owned()).collect();
             Request { sources, ..Request::transfer("", "/c/") }.check()
@@ -271,20 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn each_program_is_told_whom_to_trust_in_its_own_words() {
-        let mut programs = Programs::new("/bin/tidegate".into(), "/state".into());
-        programs.endpoints =
-            ["--tls-ca", "/ca.pem", "--tls-cert", "/c", "--tls-key", "/k"].map(OsString::from).into();
-        programs.servers = ["--ca", "/ca.pem"].map(OsString::from).into();
-        let files = Files { epochs: "/run/e".into(), bounds: "/run/b".into(), policy: None };
-        let streams = Streams { start: None, share: 8, most: 16 };
-        for (from, to, trust) in [
-            ("/a", "tg://h:1/b", "--tls-ca /ca.pem --tls-cert /c --tls-key /k --"),
-            ("https://h/a", "/b", "--ca /ca.pem --no-sidecars"),
-            ("/a", "https://h/b", "--ca /ca.pem --"),
-        ] {
-            let plan = Plan::of(&Request::transfer(from, to), streams, &files, &programs).expect("a plan");
-            assert!(words(&plan).contains(trust), "{}", words(&plan));
-        }
+    fn a_run_is_told_whom_to_trust() {
+        let pki = Pki { ca: "/ca.pem".into(), cert: "/c".into(), key: "/k".into() };
+        let programs = Programs { pki: Some(pki.clone()), ca: Some("/ca.pem".into()), ..programs() };
+        let plan = plan_by(&Request::transfer("/a", "tg://h:1/b"), &programs);
+        let Ok(Run::Copy(run)) = serde_json::from_slice(&plan.input) else { panic!("no copy") };
+        assert_eq!((run.setup.pki, run.setup.ca), (Some(pki), Some("/ca.pem".into())));
     }
 }

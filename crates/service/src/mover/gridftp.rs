@@ -82,7 +82,7 @@ pub async fn run(spawner: &Spawner, programs: &Programs, run: Run, dump: PathBuf
     let Run { attempt, request, start, most, share, stop, epochs, .. } = run;
     let now = *share.borrow();
     let streams = Streams { start, share: now, most };
-    let (pairs, rule) = match (pairs(&request), StreamRule::of(&request.options)) {
+    let (pairs, rule) = match (pairs(&request), request.stream_rule()) {
         (Ok(pairs), Ok(rule)) => (pairs, rule),
         (Err(why), _) | (_, Err(why)) => return Ended::failed(Class::Usage, why),
     };
@@ -500,6 +500,7 @@ mod tests {
     use tidegate_contract::text::one_line;
 
     use super::*;
+    use crate::job::StreamSpec;
 
     #[test]
     fn errors_are_one_line_and_have_a_class() {
@@ -567,7 +568,8 @@ mod tests {
         request.optimization = false;
         assert_eq!(parallel(&request, None, streams), 1);
         for (name, wanted) in [("fixed:3", 3), ("fixed:1,5,1", 5), ("fixed:99", 8), ("aimd", 8)] {
-            let rule = StreamRule::of(&[format!("--optimizer={name}")]).expect("a rule");
+            let spec = StreamSpec { optimizer: Some(name.to_owned()), ..StreamSpec::default() };
+            let rule = StreamRule::of(&spec).expect("a rule");
             assert_eq!(parallel(&request, rule.as_ref(), streams), wanted, "{name}");
         }
     }

@@ -1,7 +1,8 @@
 //! The programs that move data.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
+
+use tidegate_spec::run::Pki;
 
 use crate::job::JobId;
 
@@ -14,17 +15,16 @@ pub struct Programs {
     pub globus: PathBuf,
     /// The state directory of ours; what runs writes into `jobs` in it.
     pub state: PathBuf,
-    /// What `tidegate copy` is told of the site's own PKI: `--tls-ca FILE` and the certificate to show.
-    pub endpoints: Vec<OsString>,
-    /// What `tidegate get` and `put` are told of servers that a private authority certifies: `--ca FILE`.
-    pub servers: Vec<OsString>,
+    /// The site's own PKI, for endpoints.
+    pub pki: Option<Pki>,
+    /// What certifies servers, besides what the system trusts.
+    pub ca: Option<PathBuf>,
 }
 
 impl Programs {
     /// `tidegate` at that place, with that state directory, and `globus-url-copy` wherever it is found.
     pub fn new(tidegate: PathBuf, state: PathBuf) -> Self {
-        let (endpoints, servers) = (Vec::new(), Vec::new());
-        Self { tidegate, globus: "globus-url-copy".into(), state, endpoints, servers }
+        Self { tidegate, globus: "globus-url-copy".into(), state, pki: None, ca: None }
     }
 
     /// Where the epochs of a job's latest attempt are, one JSON line each; those of older jobs are gone.

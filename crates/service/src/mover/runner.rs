@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use crate::address::Route;
-use crate::job::{JobId, Request, StreamRule};
+use crate::job::{JobId, Request};
 
 use super::attempt::{BoxFuture, Class, Ended, Mover, Run, StreamDemand};
 use super::child::Spawner;
@@ -48,7 +48,7 @@ impl Mover for Runner {
         match request.route() {
             Ok(Route::GridFtp) => {
                 // Nothing is in the queue that is not checked.
-                let rule = StreamRule::of(&request.options).ok().flatten();
+                let rule = request.stream_rule().ok().flatten();
                 let one = !request.optimization && rule.is_none();
                 let adapts = rule.is_some_and(|rule| rule.adapts());
                 StreamDemand { most: if one { 1 } else { MAX_STREAMS }, adapts }

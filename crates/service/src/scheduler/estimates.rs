@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::Value;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::address::Route;
-use crate::estimate::{self, Answer, EstimateError, EstimateOrigin, Verify};
+use crate::estimate::{self, Answer, EstimateError, EstimateOrigin};
 use crate::history::Conditions;
 use crate::job::{JobKind, Request};
 use crate::mover::BoxFuture;
@@ -84,20 +86,17 @@ async fn begun_by_rule(
 
 /// What the rate of a job depends on besides its sites, on a path of that MTU.
 pub(super) fn conditions_of(request: &Request, most: u16, mtu_bytes: Option<ByteCount>) -> Conditions {
-    let limit = |name: &str| {
-        let rate = request.option(&format!("--limit-{name}"))?.parse::<BitRate>().ok()?;
-        Some((name.to_owned(), rate))
-    };
     let is_gridftp = request.route() == Ok(Route::GridFtp);
+    let terms = request.estimate(ByteCount(1), 1).map(|asked| asked.terms).unwrap_or_default();
+    let limit = |(name, value): (&str, &Value)| {
+        Some((name.strip_prefix("limit_")?.to_owned(), BitRate::deserialize(value).ok()?))
+    };
     Conditions {
-        clear: request.option("--data-plane") == Some("clear"),
-        verify: request
-            .option("--verify")
-            .filter(|verify| *verify != Verify::Blake3.name())
-            .map(str::to_owned),
+        clear: terms.clear,
+        verify: terms.verify.map(|verify| verify.name().to_owned()),
         buffer_bytes: request.buffer_bytes.filter(|_| is_gridftp),
         mtu_bytes,
-        limits_bps: ["read", "network", "write", "link", "rate"].into_iter().filter_map(limit).collect(),
+        limits_bps: request.options.iter().filter_map(limit).collect(),
         most_streams: Some(most),
     }
 }
@@ -129,8 +128,9 @@ mod tests {
     #[test]
     fn a_rate_is_kept_with_what_it_depends_on() {
         let mut request = Request::transfer("/data", "tg://dtn/in");
-        request.options =
-            ["--limit-read", "80Mbit/s", "--data-plane=clear", "--verify=blake3"].map(str::to_owned).to_vec();
+        for (name, value) in [("limit_read", "80Mbit/s"), ("data_plane", "clear"), ("verify", "blake3")] {
+            request.options.set(name, value);
+        }
         let read = ("read".to_owned(), BitRate::mbps(80));
         let wanted = Conditions {
             clear: true,

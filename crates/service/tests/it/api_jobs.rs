@@ -217,33 +217,35 @@ async fn what_a_job_may_not_carry_is_refused_however_it_is_sent() {
         let detail = said["detail"].as_str().unwrap_or_default();
         assert!(answer.status == 400 && detail.contains(wanted) && !detail.contains('\n'), "{body}: {said}");
     };
-    for (source, destination, option, wanted) in [
+    for (source, destination, option, value, wanted) in [
         // Files of the service's host: a policy travels as content, and nothing else is read or written for a job.
-        ("/a", "tg://h/b", "--policy=/etc/shadow", "no option of a job by `tidegate copy`"),
-        ("/a", "tg://h/b", "--tls-key=/etc/shadow", "no option"),
-        ("/a", "tg://h/b", "--epochs=/etc/cron.d/x", "no option"),
-        ("SRR390728", "/b", "--ca=/etc/shadow", "no option of a job by `tidegate get`"),
-        ("https://h/x", "/b", "--outdir=/etc", "no option"),
-        ("/a", "s3://b/c", "--state=/etc", "no option of a job by `tidegate put`"),
+        ("/a", "tg://h/b", "policy", "/etc/shadow", "by `tidegate copy`"),
+        ("/a", "tg://h/b", "tls_key", "/etc/shadow", "tls"),
+        ("/a", "tg://h/b", "epochs", "/etc/cron.d/x", "epochs"),
+        ("SRR390728", "/b", "ca", "/etc/shadow", "by `tidegate get`"),
+        ("https://h/x", "/b", "outdir", "/etc", "outdir"),
+        ("/a", "s3://b/c", "state", "/etc", "by `tidegate put`"),
         // What is another command's, or nobody's.
-        ("https://h/x", "/b", "--format=sra", "no option"),
-        ("/a", "tg://h/b", "--part-size=8MiB", "no option"),
-        ("gsiftp://g/a", "gsiftp://h/b", "--staging=8MiB", "no option of a job by globus-url-copy"),
-        ("/a", "tg://h/b", "--teleport", "no option"),
-        ("/a", "tg://h/b", "/etc/shadow", "no option"),
-        ("/a", "tg://h/b", "--staging=lots", "--staging: "),
+        ("https://h/x", "/b", "format", "sra", "no option"),
+        ("/a", "tg://h/b", "part_size", "8MiB", "part"),
+        ("gsiftp://g/a", "gsiftp://h/b", "staging", "8MiB", "by globus-url-copy"),
+        ("/a", "tg://h/b", "teleport", "yes", "teleport"),
+        ("/a", "tg://h/b", "staging", "lots", "staging"),
     ] {
-        let job = json!({ "source": source, "destination": destination, "options": [option] });
+        let job = json!({ "source": source, "destination": destination, "options": { option: value } });
         refused("application/json", &job.to_string(), wanted).await;
-        let toml = format!("source = {source:?}\ndestination = {destination:?}\noptions = [{option:?}]\n");
+        let toml =
+            format!("source = {source:?}\ndestination = {destination:?}\noptions.{option} = {value:?}\n");
         refused("application/toml", &toml, wanted).await;
+        let typed = format!("--{}={value}", option.replace('_', "-"));
         let ad = format!(
-            "[ dap_type = transfer; src_url = {source:?}; dest_url = {destination:?}; arguments = {option:?}; ]"
+            "[ dap_type = transfer; src_url = {source:?}; dest_url = {destination:?}; arguments = {typed:?}; ]"
         );
         refused("application/x-classad", &ad, wanted).await;
     }
     for (policy, wanted) in [("/etc/shadow", "base64"), ("/etc/passwdd", "its policy: ")] {
-        let mut job = json!({ "source": "/a", "destination": "tg://h/b", "options": ["--optimizer=policy"] });
+        let mut job =
+            json!({ "source": "/a", "destination": "tg://h/b", "options": { "optimizer": "policy" } });
         job["policy"] = policy.into();
         refused("application/json", &job.to_string(), wanted).await;
     }

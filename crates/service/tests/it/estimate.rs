@@ -474,7 +474,7 @@ fn job(change: impl FnOnce(&mut Request)) -> Arc<Request> {
 async fn a_job_that_adapts_is_not_sampled_unless_it_says_how() {
     let place = Place::new().await;
     let chooser = Chooser::new(place.estimator(PROBE), sizes());
-    let rule = |name: &str| job(|job| job.options = vec![format!("--optimizer={name}")]);
+    let rule = |name: &str| job(|job| job.options = [("optimizer", name)].into());
     for request in
         [job(|_| {}), rule("aimd"), rule("coupled:gradient:repaired"), job(|job| job.use_history = true)]
     {
@@ -489,7 +489,7 @@ async fn a_job_that_adapts_is_not_sampled_unless_it_says_how() {
         |job| job.always_sample = true,
         |job| job.threshold = Some(Threshold::Relative(0.1)),
         |job| job.model = ModelSelection::Published,
-        |job| job.options = vec!["--optimizer=fixed".to_owned()],
+        |job| job.options = [("optimizer", "fixed")].into(),
         |job| job.kind = JobKind::Estimation,
     ];
     for (n, change) in asked.into_iter().enumerate() {

@@ -188,7 +188,7 @@ async fn a_policy_is_kept_once_and_as_long_as_a_job_decides_by_it(place: &Place)
     const POLICY: &[u8] = include_bytes!("../../../control/policies/universal.safetensors");
     let queue = place.open().await;
     let mut learned = Request::transfer("/a", "/b").with_policy(POLICY);
-    learned.options = vec!["--optimizer=policy".to_owned()];
+    learned.options = [("optimizer", "policy")].into();
     let ids = queue.submit(&[learned.clone(), learned, named("c", &[])], 1).await.expect("taken");
     assert_eq!(queue.policy(ids[0]).await.expect("read").as_deref(), Some(POLICY));
     assert_eq!(queue.policy(ids[2]).await, Ok(None));

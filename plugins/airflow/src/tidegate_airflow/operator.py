@@ -27,7 +27,7 @@ class TidegateTransferOperator(BaseOperator):
 
     :param source: what is moved: a path, a URL, an accession, or several at one site
     :param destination: where to
-    :param job: more of a job, as docs/jobs.md has it: options, filter, priority, retries, …
+    :param job: more of a job, as docs/jobs.md has it: options, priority, retries, …
     :param conn_id: the connection of the service
     :param deferrable: whether the triggerer waits, and no worker
     :param poll_interval: how often it is looked whether it has ended, in seconds

@@ -2,6 +2,7 @@
 //! the archives have under the accessions.
 
 use std::ffi::OsStr;
+use std::io::Cursor;
 use std::iter;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -11,11 +12,14 @@ use tidegate_fetch::checksum::Checksums;
 use tidegate_fetch::list;
 use tidegate_fetch::record::{Named, Names, Record};
 use tidegate_fetch::remote::servers::Servers;
+use tidegate_spec::archive::ArchiveSpec;
+use tidegate_spec::run::NamedUrl;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 use url::Url;
 
 use super::GetArgs;
+use super::settings::ListArgs;
 use crate::exit::usage;
 use crate::path_key::server;
 
@@ -27,15 +31,18 @@ type Words = Arc<Mutex<Vec<String>>>;
 
 /// Everything that the command line names.
 pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
-    let declared = args.server.declared()?;
+    let declared = args.spec.requests.declared()?;
     if !declared.is_empty() {
         return Ok(Box::new(iter::once(declared_url(args, servers, &declared)?)));
     }
-    let archives = Arc::new(Archives::new(args.archive.settings(&args.server, args.control.seed))?);
-    let options = args.list.options(&args.archive);
+    let archives = Arc::new(Archives::new(args.archive.settings(&args.server, &args.spec))?);
+    let options = args.list.options(&args.spec.archive);
     let words = Words::default();
     let mut direct: Vec<Named> = Vec::new();
     let mut lists: Vec<Names> = Vec::new();
+    if !args.urls.is_empty() {
+        lists.push(given(&args.urls, &args.spec.archive)?);
+    }
     let mut has_stdin = false;
     for name in &args.names {
         let text = name.to_string_lossy();
@@ -62,8 +69,18 @@ pub fn named(args: &GetArgs, servers: &Servers) -> Result<Names> {
             ));
         }
     }
-    let resolved = resolved(archives, words, args.archive.wish());
+    let resolved = resolved(archives, words, args.spec.archive.wish());
     Ok(Box::new(direct.into_iter().chain(lists.into_iter().flatten()).chain(resolved)))
+}
+
+/// Files that another program names.
+fn given(urls: &[NamedUrl], archive: &ArchiveSpec) -> Result<Names> {
+    let line = |NamedUrl { url, name }: &NamedUrl| match name {
+        Some(name) => format!("{url}\n out={name}\n"),
+        None => format!("{url}\n"),
+    };
+    let text: String = urls.iter().map(line).collect();
+    list::read(Cursor::new(text), None, &ListArgs::of_urls().options(archive), Box::new(|_| Ok(())))
 }
 
 /// The only file that is named, which has to sum up to what `declared` says.
@@ -108,22 +125,27 @@ fn beneath(text: &str, servers: &Servers) -> Result<Names> {
 
 /// Where what is named first comes from, as the path is remembered. Neither a server nor standard input is waited for.
 pub fn source(args: &GetArgs) -> Option<String> {
+    if let Some(first) = args.urls.first() {
+        return server(&first.url);
+    }
     let name = args.names.first()?;
     let text = name.to_string_lossy();
     if text.contains("://") {
         return server(&text);
     }
     if text.parse::<Accession>().is_ok() {
-        return Some(args.archive.place());
+        return Some(args.archive.place(&args.spec.archive));
     }
     // What is no regular file can be read but once.
     let list = Path::new(name);
     list.metadata().ok().filter(std::fs::Metadata::is_file)?;
     let words = Words::default();
-    match list::open(list, &args.list.options(&args.archive), keep(&words)).ok()?.next() {
+    match list::open(list, &args.list.options(&args.spec.archive), keep(&words)).ok()?.next() {
         Some(Named::Record(record)) => server(record.urls.first()?.as_str()),
         Some(_) => None,
-        None => (!words.lock().expect("not poisoned").is_empty()).then(|| args.archive.place()),
+        None => {
+            (!words.lock().expect("not poisoned").is_empty()).then(|| args.archive.place(&args.spec.archive))
+        }
     }
 }
 

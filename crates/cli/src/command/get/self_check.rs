@@ -21,7 +21,7 @@ pub fn run(args: &GetArgs) -> anyhow::Result<ExitCode> {
     if run.kind() != Kind::Run {
         return Err(usage(format!("--self-check asks for a run, and {run} is none")).into());
     }
-    let checks = self_check(args.archive.settings(&args.server, args.control.seed), &run)?;
+    let checks = self_check(args.archive.settings(&args.server, &args.spec), &run)?;
     let is_well = checks.iter().all(|check| check.status == CheckStatus::AsExpected);
     if args.output.json {
         let all = serde_json::json!({ "run": run.as_str(), "as_expected": is_well, "checks": checks });

@@ -158,7 +158,7 @@ impl<'a> Copying<'a> {
         let setup = route.setup(terms, route.pace()?, stop.clone())?;
         let source = [self.home.join("source").as_os_str().as_bytes(), b"/"].concat();
         let to = To::Endpoint(address.with_path(to.as_bytes()));
-        let work = Work::transfer(From::Local(vec![source]), to, setup, route.transfer.retry_for);
+        let work = Work::transfer(From::Local(vec![source]), to, setup, route.patience.retry_for);
         let output = OutputArgs::<true, false> { json: false, quiet: true, epochs: None };
         let job = output.job(work, &route.control, "self-test".to_owned(), route.trust.state_dir()?);
         let ended = job.run_and_show(|epoch| {

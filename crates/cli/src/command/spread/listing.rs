@@ -20,7 +20,7 @@ use tidegate_transfer::transfer::Interrupt;
 use crate::pools;
 use crate::service::leases::of;
 use crate::service::{PATIENCE, Service};
-use crate::shard::{CopyOptions, kind_name, placed_beneath};
+use crate::shard::{SharedCopy, kind_name, placed_beneath};
 
 /// How many shards are sent at once, and how long one may wait for others: movers begin with the first.
 const BATCH: usize = 64;
@@ -63,7 +63,7 @@ impl ShardListing<'_> {
     pub fn list(
         &self,
         request: &SpreadRequest,
-        options: &CopyOptions,
+        options: &SharedCopy,
         selection: &Selection,
     ) -> anyhow::Result<ListedSources> {
         let mut found = ListedSources::default();
@@ -121,7 +121,7 @@ impl ShardListing<'_> {
         &self,
         number: usize,
         (source, request): (&str, &SpreadRequest),
-        options: &CopyOptions,
+        options: &SharedCopy,
         selection: &Selection,
     ) -> anyhow::Result<bool> {
         let packing = Arc::new(Mutex::new(Packing {

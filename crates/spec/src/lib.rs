@@ -1,0 +1,25 @@
+//! What is to be moved, and how: options as values with their units, the same on the command line, in a job and in what a
+//! mover is told.
+//!
+//! A spec holds what anybody may ask for. What names files of the host that runs it, starts programs there, or is a secret,
+//! is not in it, and stands beside it where that host's own user says it.
+
+pub mod form;
+pub mod range;
+
+pub mod control;
+pub mod plane;
+
+pub mod filters;
+
+pub mod deletion;
+
+pub mod archive;
+
+pub mod copy;
+pub mod get;
+pub mod put;
+
+pub mod options;
+
+pub mod run;

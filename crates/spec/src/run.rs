@@ -1,0 +1,162 @@
+//! A run as a program is told of it on its standard input: what is moved, how, and what only this host's user says.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::ControlLocal;
+use crate::copy::CopySpec;
+use crate::form::{time, word, words};
+use crate::get::GetSpec;
+use crate::options::strict;
+use crate::put::PutSpec;
+
+/// What `tidegate run` does. Serialised it holds secrets, as addresses do.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Run {
+    /// Between hosts that run Tidegate.
+    Copy(Box<CopyRun>),
+    /// From servers of others.
+    Get(Box<GetRun>),
+    /// To servers of others.
+    Put(Box<PutRun>),
+}
+
+/// What all runs are told of the host they are on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Setup {
+    /// One JSON object is printed at the end.
+    pub json: bool,
+    /// Nothing is shown meanwhile.
+    pub quiet: bool,
+    /// Where each epoch is written as a line of JSON.
+    pub epochs: Option<PathBuf>,
+    /// Where state is kept.
+    pub state: Option<PathBuf>,
+    /// What surrounds the rule.
+    pub control: ControlLocal,
+    /// How long who is away is waited for; as usual if it is left out.
+    #[serde(with = "time::option")]
+    pub retry_for: Option<Duration>,
+    /// What servers are certified by, besides what the system trusts, in PEM.
+    pub ca: Option<PathBuf>,
+    /// The site's own certificates for endpoints, in PEM.
+    pub pki: Option<Pki>,
+}
+
+/// A site's own certificates: the authority's, ours, and its key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pki {
+    /// The authority.
+    pub ca: PathBuf,
+    /// Our chain.
+    pub cert: PathBuf,
+    /// Its key.
+    pub key: PathBuf,
+}
+
+/// A copy.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CopyRun {
+    /// Paths and addresses, all at one place.
+    #[serde(with = "words")]
+    pub sources: Vec<OsString>,
+    /// Where to.
+    #[serde(with = "word")]
+    pub destination: OsString,
+    /// How.
+    #[serde(default, deserialize_with = "strict")]
+    pub spec: CopySpec,
+    /// On this host.
+    #[serde(default)]
+    pub setup: Setup,
+}
+
+/// A download.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GetRun {
+    /// Accessions, and places of which all is got.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// Files.
+    #[serde(default)]
+    pub urls: Vec<NamedUrl>,
+    /// The directory that they go into.
+    #[serde(with = "word")]
+    pub outdir: OsString,
+    /// Whether what is known of them is written beside them.
+    #[serde(default)]
+    pub sidecars: bool,
+    /// How.
+    #[serde(default, deserialize_with = "strict")]
+    pub spec: GetSpec,
+    /// On this host.
+    #[serde(default)]
+    pub setup: Setup,
+}
+
+/// A file at a server, and what it is called here; its own name if that is left out.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NamedUrl {
+    /// Where it is.
+    pub url: String,
+    /// What it is called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// An upload.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PutRun {
+    /// Files and directories here.
+    #[serde(with = "words")]
+    pub sources: Vec<OsString>,
+    /// Where to.
+    #[serde(with = "word")]
+    pub destination: OsString,
+    /// How.
+    #[serde(default, deserialize_with = "strict")]
+    pub spec: PutSpec,
+    /// On this host.
+    #[serde(default)]
+    pub setup: Setup,
+}
+
+/// Without its address, which may hold a password.
+impl std::fmt::Debug for NamedUrl {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NamedUrl").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_is_read_as_it_is_written_and_what_it_does_not_know_is_refused() {
+        let text = r#"{"copy": {"sources": ["a", [255, 47]], "destination": "b", "spec": {"limit_link": "8Mbit/s"}, "setup": {"retry_for": 3}}}"#;
+        let run: Run = serde_json::from_str(text).expect("a run");
+        let again = serde_json::to_string(&run).expect("plain data");
+        assert!(serde_json::from_str::<Run>(&again).expect("read") == run, "{again}");
+        for (text, wanted) in [
+            (r#"{"copy": {"sources": ["a"], "destination": "b", "spec": {"limit_lnk": 1}}}"#, "limit_lnk"),
+            (r#"{"copy": {"sources": ["a"], "destination": "b", "setup": {"staet": "/x"}}}"#, "staet"),
+            (r#"{"copy": {"sources": ["a"]}}"#, "destination"),
+            (r#"{"get": {"outdir": "b", "urls": [{"url": "https://h/x", "out": "y"}]}}"#, "out"),
+            (r#"{"move": {}}"#, "move"),
+        ] {
+            let why = serde_json::from_str::<Run>(text).err().expect(text).to_string();
+            assert!(why.contains(wanted) && !why.contains('\n'), "{why}");
+        }
+    }
+}
