@@ -103,8 +103,8 @@ fn what_no_archive_has_fails_in_one_line_that_names_it() {
         (&["SRR390728", "/data/"], "write ./SRR390728 for the file"),
         (&["SRR390729", "/a", "/data/"], "not of one kind"),
         (&["SRR390729", "https://h/x", "/data/"], "several sites"),
-        (&["SRR390729", "/data/", "--option=--ena-url=http://127.0.0.1/"], "no option"),
-        (&["SRR390729", "/data/", "--option=--outdir=/etc"], "no option"),
+        (&["SRR390729", "/data/", "--option=--ena-url=http://127.0.0.1/"], "--ena-url"),
+        (&["SRR390729", "/data/", "--option=--outdir=/etc"], "--outdir"),
         (&["SRR390729", "/data/", "--option=--format=bam"], "fastq, sra"),
         (&["SRR390729", "/data/", "--sampler=native"], "not sampled"),
     ] {
@@ -150,13 +150,14 @@ fn content_that_is_not_what_the_archive_says_gets_no_name() {
     assert_eq!(service.terminate(), 0);
 }
 
-/// The process that moves the data of a job into `out`, as the system lists it.
-fn mover(out: &Path) -> Option<u32> {
-    let out = format!("\0--outdir\0{}\0", out.display());
+/// The process that moves a job of `service`.
+fn mover(service: &Service) -> Option<u32> {
+    let parent = format!("\nPPid:\t{}\n", service.id());
     fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
         let id = entry.file_name().to_str()?.parse().ok()?;
+        let is_its = fs::read_to_string(entry.path().join("status")).ok()?.contains(&parent);
         let line = fs::read_to_string(entry.path().join("cmdline")).ok()?;
-        (line.contains(&out) && line.contains("\0get\0")).then_some(id)
+        (is_its && line.ends_with("\0run\0-\0")).then_some(id)
     })
 }
 
@@ -190,7 +191,7 @@ fn what_was_verified_is_kept_when_the_mover_or_the_service_is_killed_or_it_is_ca
         });
     };
     eventually(|| journal(&world.path("out/.tidegate")) > 130);
-    signal(mover(&out).expect("it moves"), Signal::KILL);
+    signal(mover(&service).expect("it moves"), Signal::KILL);
     eventually(|| service.job(world, 1)["attempts"] == 2);
     comes_to(&service, total / 3);
     service.kill();

@@ -309,6 +309,7 @@ impl Request {
                 });
             }
         }
+        self.check_no_program()?;
         let spec = self.spec()?;
         if let Spec::Copy(copy) = &spec
             && copy.filters.files.is_some()
@@ -316,7 +317,6 @@ impl Request {
         {
             return Err("names of files are relative to one source, and it has several".to_owned());
         }
-        self.check_no_program()?;
         self.check_rule(&spec)?;
         self.check_estimate()?;
         if self.kind == JobKind::Estimation && self.sources.len() > 1 {
