@@ -449,7 +449,7 @@ async fn of_a_server_that_files_are_got_from_those_are_read() {
         let known = EstimateRequest { use_history: true, sampler: Some(SamplerKind::Ranges), ..asked };
         assert!(is_from_history(&ask(&estimator, &known).await.expect("known")));
     }
-    let rate = ["--optimizer=fixed".to_owned(), "--limit-rate=80Mbit/s".to_owned()];
+    let rate = [("optimizer", "fixed"), ("limit_rate", "80Mbit/s")];
     let request =
         Request { options: rate.into(), ..Request::transfer("https://archive.example.org/x", "/data") };
     let request = Request { bytes: Some(ByteCount::gib(100)), ..request };
