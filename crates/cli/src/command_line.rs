@@ -117,17 +117,22 @@ impl Command {
         }
     }
 
+    /// The command that another program has written down.
+    fn told(args: &command::run::RunArgs) -> Result<Self, Error> {
+        Ok(match command::run::read(args)? {
+            Run::Copy(told) => Self::Copy(Box::new((*told).into())),
+            Run::Get(told) => Self::Get(Box::new((*told).into())),
+            Run::Put(told) => Self::Put(Box::new((*told).into())),
+        })
+    }
+
     /// `verbose` if more is to be said.
     fn run(&self, caller: &Caller, verbose: bool) -> anyhow::Result<ExitCode> {
         match self {
             Self::Copy(args) => command::copy::run(args, caller, verbose),
             Self::Get(args) => command::get::run(args, caller),
             Self::Put(args) => command::put::run(args, caller),
-            Self::Run(args) => match command::run::read(args)? {
-                Run::Copy(told) => command::copy::run(&(*told).into(), caller, verbose),
-                Run::Get(told) => command::get::run(&(*told).into(), caller),
-                Run::Put(told) => command::put::run(&(*told).into(), caller),
-            },
+            Self::Run(args) => Self::told(args)?.run(caller, verbose),
             Self::Endpoint(args) => command::endpoint::run(args),
             Self::Verify(args) => command::verify::run(args, caller),
             Self::Ls(args) => command::ls::run(args, caller),
@@ -166,10 +171,16 @@ impl Command {
 
 /// Runs the program `tidegate` on a command line, which begins with the program's name.
 pub fn main(words: &[OsString]) -> ExitCode {
-    let (cli, refused) = match parsed(words) {
+    let (mut cli, mut refused) = match parsed(words) {
         Ok(parsed) => parsed,
         Err(error) => return misused(&error, words),
     };
+    if let Command::Run(args) = &cli.command {
+        match Command::told(args) {
+            Ok(command) => cli.command = command,
+            Err(error) => refused = Some(error),
+        }
+    }
     log(cli.verbose, cli.command.is_quiet());
     let run = || cli.command.run(&Caller::Terminal, cli.verbose > 0);
     refused.map_or_else(run, |error| Err(error.into())).unwrap_or_else(|error| {

@@ -4,6 +4,7 @@ use std::io::Read;
 
 use clap::Args;
 use tidegate_spec::run::Run;
+use tidegate_transfer::error::Result;
 
 use crate::exit::usage;
 
@@ -19,11 +20,12 @@ pub struct RunArgs {
 }
 
 /// What standard input says is to be run.
-pub fn read(_: &RunArgs) -> anyhow::Result<Run> {
+pub fn read(_: &RunArgs) -> Result<Run> {
     let mut text = Vec::new();
-    std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut text)?;
+    let read = std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut text);
+    read.map_err(|error| usage(format!("standard input: {error}")))?;
     if text.len() as u64 > MAX_BYTES {
-        return Err(usage("standard input is longer than 64 MiB").into());
+        return Err(usage("standard input is longer than 64 MiB"));
     }
-    serde_json::from_slice(&text).map_err(|error| usage(format!("standard input: {error}")).into())
+    serde_json::from_slice(&text).map_err(|error| usage(format!("standard input: {error}")))
 }

@@ -215,7 +215,7 @@ fn a_pool_that_loses_an_endpoint_has_everything_nevertheless() {
     one_directory_of_two_names(&world);
     let mut servers = pool(&world, &["there", "also"], &[]);
     let service = Service::start(&world, "svc", &[]);
-    let words = ["spread", "src/", "dtn:/run/", "--movers", "2", "--json", "--option=--limit-link=8Mbit/s"];
+    let words = ["spread", "src/", "dtn:/run/", "--movers", "2", "--json", "--option=--limit-link=5Mbit/s"];
     let spread = service.command(&world, &words).stdout(Stdio::piped()).spawn().expect("started");
     let job = || service.run(&world, &["job", "1", "--json"]).out;
     let movers = || {

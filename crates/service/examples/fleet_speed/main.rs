@@ -19,6 +19,7 @@ use tidegate_service::fleet::words::{
     SpreadBegun, SpreadRequest,
 };
 use tidegate_service::fleet::{Packer, ShardContent, Standing};
+use tidegate_spec::options::Options;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
@@ -104,7 +105,7 @@ async fn begin(caller: &mut Caller) -> Result<SpreadBegun> {
     let request = SpreadRequest {
         sources: vec!["/data/".to_owned()],
         destination: "/archive/".to_owned(),
-        options: Vec::new(),
+        options: Options::default(),
         streams: None,
         pool: None,
     };

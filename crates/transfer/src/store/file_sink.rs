@@ -376,13 +376,10 @@ impl FileSink {
         match self.base().and_then(|base| base.dir(path)) {
             Ok(there) if same(&there, directory) => Ok(()),
             Err(error) if says_nothing(error) => Err(Error::io("look for", path, error)),
-            _ => Err(Error::new(
-                ErrorKind::Changed,
-                format!(
-                    "{} was moved or replaced while files were put into it: they are where it is now",
-                    show(path)
-                ),
-            )),
+            _ => {
+                let why = "was moved or replaced while files were put into it: they are where it is now";
+                Err(Error::new(ErrorKind::Changed, format!("{} {why}", show(path))))
+            }
         }
     }
 

@@ -18,7 +18,7 @@ use tidegate_transfer::transfer::route::begin;
 /// An endpoint in a process that may have few descriptors: 64 strangers, 16 of an address, 32 where a session runs.
 fn fixture() -> Fixture {
     let mut limit = getrlimit(Resource::Nofile);
-    limit.current = Some(512);
+    (limit.current, limit.maximum) = (Some(512), Some(512));
     setrlimit(Resource::Nofile, limit).expect("lowered");
     Fixture::new()
 }

@@ -24,7 +24,7 @@ const DESCRIPTORS: u64 = 384;
 
 fn fixture() -> Fixture {
     let mut limit = getrlimit(Resource::Nofile);
-    limit.current = Some(DESCRIPTORS);
+    (limit.current, limit.maximum) = (Some(DESCRIPTORS), Some(DESCRIPTORS));
     setrlimit(Resource::Nofile, limit).expect("lowered");
     Fixture::new()
 }
