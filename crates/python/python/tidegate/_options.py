@@ -57,20 +57,11 @@ class _RuleOptions(TypedDict, total=False):
         fixed:READ,NETWORK,WRITE, policy, explore, aimd, falcon, gradient, bayesian, marlin, model_fit, fts3, or
         coupled:RULE; constants follow, as in aimd:epsilon=1% (`tidegate rules` lists them). Or a rule of your own:
         'exec:PROGRAM ARGUMENT…' or python:MODULE:NAME (docs/own-rule.md) (default: auto)
-    policy: The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled one drawn, or
-        with policy:online drawn and learned from; `tidegate train` makes it
-    save_policy: Where what policy:online has learned is kept when the run ends, as a policy to go on from; it may be the
-        file it began with
     share: How hard the rule auto pushes beside the traffic of others: background (one stream, which has what others leave),
         fair (no more than the streams get that would fill the path alone), full (as many streams as still bring something)
         (default: fair)
     aimd_epsilon: What the rule aimd takes for a change of throughput, as a share of it: 0.02 or 2%
     epoch: Length of an epoch (default: 1s; 3s for the published rules)
-    max_workers: Most workers a stage (default: 32)
-    start: Workers a stage to begin with (default: the rule's own, for auto no more than processors, but 4 streams where a
-        round trip takes 20 ms or more, and 8 connections to a server)
-    bounds: Read the most network streams, no more than max_workers, from FILE anew each epoch, so that whoever writes it
-        can share a path among transfers
     seed: Seed of rules that draw at random (default: 1)
     utility_k: Base K of the utility T/K^n of the rules that climb one (1.02: FastBioDL, table 1)
     utility_b: Weight B of lost segments in the utility (10: Falcon)
@@ -78,14 +69,9 @@ class _RuleOptions(TypedDict, total=False):
     """
 
     optimizer: str | Rule
-    policy: str | PathLike[str]
-    save_policy: str | PathLike[str]
     share: str
     aimd_epsilon: str | float
     epoch: str | timedelta | Seconds
-    max_workers: int
-    start: int
-    bounds: str | PathLike[str]
     seed: int
     utility_k: float
     utility_b: float
@@ -101,8 +87,6 @@ class _ChannelOptions(TypedDict, total=False):
     limit_network: Rate of each network stream
     limit_write: Rate of each writer
     limit_link: Rate of all streams together
-    retry_for: How long a connection that was lost is made again, since the transfer last got on; one that was never made is
-        given up after 30s at most (default: 1h)
     staging: Memory for blocks between the stages, at each end (default: 16MiB)
     chunk_size: Bytes of a large file given to one worker at a time (default: 64MiB)
     chunking: Whether large files are moved in parallel pieces, or each by one stream that reads it, too (default: on)
@@ -115,7 +99,6 @@ class _ChannelOptions(TypedDict, total=False):
     limit_network: str | BitsPerSecond
     limit_write: str | BitsPerSecond
     limit_link: str | BitsPerSecond
-    retry_for: str | timedelta | Seconds
     staging: str | Bytes
     chunk_size: str | Bytes
     chunking: Literal["on", "off"]
@@ -187,12 +170,23 @@ class CopyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOption
     delete_excluded: The same, and what rules exclude goes as well, unless they protect it
     max_delete: Remove no more than N files and directories, which also allows to empty the destination or to remove over
         half
-    backup_dir: Move files to DIR with their paths in place of removing them, and keep there what is replaced; relative to
-        DST, on the same file system
     move: Remove each file at the source once its copy is durable and both were hashed and are the same
     stall_timeout: How long a data stream may deliver nothing before it is replaced, and everything stand still before that
         is said (default: 30s)
+    backup_dir: Move files to DIR with their paths in place of removing them, and keep there what is replaced; relative to
+        DST, on the same file system
     epochs: Write each epoch as one JSON line to FILE
+    policy: The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled one drawn, or
+        with policy:online drawn and learned from; `tidegate train` makes it
+    save_policy: Where what policy:online has learned is kept when the run ends, as a policy to go on from; it may be the
+        file it began with
+    max_workers: Most workers a stage (default: 32)
+    start: Workers a stage to begin with (default: the rule's own, for auto no more than processors, but 4 streams where a
+        round trip takes 20 ms or more, and 8 connections to a server)
+    bounds: Read the most network streams, no more than max_workers, from FILE anew each epoch, so that whoever writes it
+        can share a path among transfers
+    retry_for: How long a connection that was lost is made again, since the transfer last got on; one that was never made is
+        given up after 30s at most (default: 1h)
     no_memory: Begin as if nothing had ever been moved over this path, and remember nothing of it; otherwise the rule auto
         begins where the last run over it ended (`tidegate history show`)
     """
@@ -202,10 +196,16 @@ class CopyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOption
     delete: bool
     delete_excluded: bool
     max_delete: int
-    backup_dir: str | PathLike[str]
     move: bool
     stall_timeout: str | timedelta | Seconds
+    backup_dir: str | PathLike[str]
     epochs: str | PathLike[str]
+    policy: str | PathLike[str]
+    save_policy: str | PathLike[str]
+    max_workers: int
+    start: int
+    bounds: str | PathLike[str]
+    retry_for: str | timedelta | Seconds
     no_memory: bool
 
 
@@ -213,21 +213,32 @@ class VerifyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOpti
     """Options of `tidegate verify`.
 
     links: What to do about symbolic links (default: keep)
+    policy: The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled one drawn, or
+        with policy:online drawn and learned from; `tidegate train` makes it
+    save_policy: Where what policy:online has learned is kept when the run ends, as a policy to go on from; it may be the
+        file it began with
+    max_workers: Most workers a stage (default: 32)
+    start: Workers a stage to begin with (default: the rule's own, for auto no more than processors, but 4 streams where a
+        round trip takes 20 ms or more, and 8 connections to a server)
+    bounds: Read the most network streams, no more than max_workers, from FILE anew each epoch, so that whoever writes it
+        can share a path among transfers
+    retry_for: How long a connection that was lost is made again, since the transfer last got on; one that was never made is
+        given up after 30s at most (default: 1h)
     """
 
     links: Literal["keep", "skip", "follow"]
+    policy: str | PathLike[str]
+    save_policy: str | PathLike[str]
+    max_workers: int
+    start: int
+    bounds: str | PathLike[str]
+    retry_for: str | timedelta | Seconds
 
 
 class GetOptions(_RuleOptions, _BucketOptions, total=False):
     """Options of `tidegate get`.
 
     overwrite: Replace files of the same names that no earlier run has written, or that were changed since
-    recursive: Get all that lies beneath each NAME, a directory that a web server lists: https://host/dir/
-    refresh_url_with: Get a fresh link by COMMAND when a server refuses one (401, 403, or 400 as expired): it is run with
-        the URL as its last argument and prints another; taken from the command line only
-    convert: Convert SRA archives as they arrive; needs fasterq-dump of NCBI's SRA toolkit
-    epochs: Write each epoch as one JSON line to FILE
-    fixed: Use N connections and let no rule change that
     format: What files: fastq, sra, sralite or submitted; nothing else is taken in its place unasked (default: fastq)
     allow_fallback: Take another format where the wished one is missing, and say so
     source: Who gives them: auto (ENA, then the open data on AWS, then NCBI), ena, ncbi or aws (default: auto)
@@ -235,6 +246,25 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     layout: Where they go: flat, or a directory for each run or experiment (default: flat)
     name: What they are called: as the archive does (archive), or with the experiment in front (fetchngs) (default: archive)
     fields: Columns of ENA's to ask for, separated by commas, or 'all'
+    samplesheet: The pipeline that samplesheet.csv is for: rnaseq, atacseq, viralrecon, taxprofiler or generic (default:
+        generic)
+    limit_rate: Rate of all connections together, such as 80Mbit/s
+    limit_network: Rate of each connection
+    limit_write: Rate of each writer
+    timeout: How long a server may be silent (default: 60s)
+    no_verify: Do not hold files against the checksums that are known of them
+    checksum: Compute these checksums as well: crc32, crc32c, crc64nvme, md5, sha1, sha256, sha512, blake3; or hold the one
+        URL against a sum, as sha256:HEX
+    staging: Memory for blocks between network and disk (default: 16MiB)
+    chunk_size: Bytes of a large file given to one connection at a time (default: 64MiB)
+    chunking: Whether large files are fetched in parallel pieces (default: on)
+    pipelining: Whether a connection serves request after request, or one each: with chunking off a file (default: on)
+    recursive: Get all that lies beneath each NAME, a directory that a web server lists: https://host/dir/
+    refresh_url_with: Get a fresh link by COMMAND when a server refuses one (401, 403, or 400 as expired): it is run with
+        the URL as its last argument and prints another; taken from the command line only
+    convert: Convert SRA archives as they arrive; needs fasterq-dump of NCBI's SRA toolkit
+    epochs: Write each epoch as one JSON line to FILE
+    fixed: Use N connections and let no rule change that
     api_key: NCBI's API key, which allows more requests a second
     email: An address that NCBI may write to about your requests
     ena_url: Base URL of ENA's Portal API
@@ -243,33 +273,29 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     aws_url: Base URL of the open-data mirror of SRA
     input_format: What lists are, instead of finding out: urls, sums, tsv, csv, json, bagit or metalink
     base_url: Where the files of a checksum file lie, and what relative addresses of a table are relative to
-    samplesheet: The pipeline that samplesheet.csv is for: rnaseq, atacseq, viralrecon, taxprofiler or generic (default:
-        generic)
     no_sidecars: Write no runs.tsv, md5sums.txt, samplesheet.csv or failed.txt
     max_connections: Most connections to a host, or HOST=N (*.HOST=N for all beneath it) for one (default: 8 to ENA, 64 to
         S3, 32 to others, and max_workers in all)
-    limit_rate: Rate of all connections together, such as 80Mbit/s
-    limit_network: Rate of each connection
-    limit_write: Rate of each writer
     retries: How often a file is tried again without any progress although its server answers; with 0 nothing is tried again
         (default: 8)
     retry_for: How long a server that does not answer is tried again; one that never answered is given up after 30s at most
         (default: 1h)
-    timeout: How long a server may be silent (default: 60s)
-    no_verify: Do not hold files against the checksums that are known of them
-    checksum: Compute these checksums as well: crc32, crc32c, crc64nvme, md5, sha1, sha256, sha512, blake3; or hold the one
-        URL against a sum, as sha256:HEX
     ca: Certificates (PEM) to trust besides the system's
     allow_downgrade: Follow redirects from https to http
     allow_pages: Take a web page for a file that is not called .html
     ftp_active: Let FTP servers connect to us
-    staging: Memory for blocks between network and disk (default: 16MiB)
-    chunk_size: Bytes of a large file given to one connection at a time (default: 64MiB)
-    chunking: Whether large files are fetched in parallel pieces (default: on)
-    pipelining: Whether a connection serves request after request, or one each: with chunking off a file (default: on)
     gs_endpoint: The server of gs:// (default: $STORAGE_EMULATOR_HOST, or `https://storage.googleapis.com`)
     billing_project: A project of yours that pays for requests to buckets of Google's whose owners charge for them; none
         otherwise
+    policy: The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled one drawn, or
+        with policy:online drawn and learned from; `tidegate train` makes it
+    save_policy: Where what policy:online has learned is kept when the run ends, as a policy to go on from; it may be the
+        file it began with
+    max_workers: Most workers a stage (default: 32)
+    start: Workers a stage to begin with (default: the rule's own, for auto no more than processors, but 4 streams where a
+        round trip takes 20 ms or more, and 8 connections to a server)
+    bounds: Read the most network streams, no more than max_workers, from FILE anew each epoch, so that whoever writes it
+        can share a path among transfers
     no_memory: Begin as if nothing had ever been moved over this path, and remember nothing of it; otherwise the rule auto
         begins where the last run over it ended (`tidegate history show`)
     state: Directory for keys, records of what was verified, and run logs (default: $XDG_STATE_HOME/tidegate, or
@@ -277,11 +303,6 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     """
 
     overwrite: bool
-    recursive: bool
-    refresh_url_with: str
-    convert: Literal["fastq"]
-    epochs: str | PathLike[str]
-    fixed: int
     format: str
     allow_fallback: bool
     source: str
@@ -289,6 +310,22 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     layout: str
     name: str
     fields: str | Iterable[str]
+    samplesheet: str
+    limit_rate: str | BitsPerSecond
+    limit_network: str | BitsPerSecond
+    limit_write: str | BitsPerSecond
+    timeout: str | timedelta | Seconds
+    no_verify: bool
+    checksum: str | Iterable[str]
+    staging: str | Bytes
+    chunk_size: str | Bytes
+    chunking: Literal["on", "off"]
+    pipelining: Literal["on", "off"]
+    recursive: bool
+    refresh_url_with: str
+    convert: Literal["fastq"]
+    epochs: str | PathLike[str]
+    fixed: int
     api_key: str
     email: str
     ena_url: str
@@ -297,27 +334,21 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     aws_url: str
     input_format: str
     base_url: str
-    samplesheet: str
     no_sidecars: bool
     max_connections: int | str | Iterable[int | str]
-    limit_rate: str | BitsPerSecond
-    limit_network: str | BitsPerSecond
-    limit_write: str | BitsPerSecond
     retries: int
     retry_for: str | timedelta | Seconds
-    timeout: str | timedelta | Seconds
-    no_verify: bool
-    checksum: str | Iterable[str]
     ca: str | PathLike[str]
     allow_downgrade: bool
     allow_pages: bool
     ftp_active: bool
-    staging: str | Bytes
-    chunk_size: str | Bytes
-    chunking: Literal["on", "off"]
-    pipelining: Literal["on", "off"]
     gs_endpoint: str
     billing_project: str
+    policy: str | PathLike[str]
+    save_policy: str | PathLike[str]
+    max_workers: int
+    start: int
+    bounds: str | PathLike[str]
     no_memory: bool
     state: str | PathLike[str]
 
@@ -327,37 +358,51 @@ class PutOptions(_RuleOptions, _BucketOptions, total=False):
 
     checksum: Read files that are there already and compare, instead of trusting size, time and what was recorded
     links: What to do about symbolic links; they cannot be kept as such (default: follow)
-    epochs: Write each epoch as one JSON line to FILE
-    no_memory: Begin as if nothing had ever been moved over this path, and remember nothing of it; otherwise the rule auto
-        begins where the last run over it ended (`tidegate history show`)
     part_size: Bytes of each part of a large file; larger where a file would have more than 10,000 (default: 8MiB)
     staging: Memory for parts, from reading to confirmation (default: 256MiB)
-    header: A header line for each request to a WebDAV server, such as 'Authorization: Bearer …'
-    no_read_back: Compare sizes only, instead of reading files back from a WebDAV server
-    ca: Certificates (PEM) to trust besides the system's
     timeout: How long a server may be silent (default: 60s)
-    retries: How often a request is tried again (default: 8)
     limit_read: Rate of each reader, such as 80Mbit/s
     limit_network: Rate of each connection
     limit_rate: Rate of all connections together
+    epochs: Write each epoch as one JSON line to FILE
+    policy: The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled one drawn, or
+        with policy:online drawn and learned from; `tidegate train` makes it
+    save_policy: Where what policy:online has learned is kept when the run ends, as a policy to go on from; it may be the
+        file it began with
+    max_workers: Most workers a stage (default: 32)
+    start: Workers a stage to begin with (default: the rule's own, for auto no more than processors, but 4 streams where a
+        round trip takes 20 ms or more, and 8 connections to a server)
+    bounds: Read the most network streams, no more than max_workers, from FILE anew each epoch, so that whoever writes it
+        can share a path among transfers
+    no_memory: Begin as if nothing had ever been moved over this path, and remember nothing of it; otherwise the rule auto
+        begins where the last run over it ended (`tidegate history show`)
+    header: A header line for each request to a WebDAV server, such as 'Authorization: Bearer …'
+    no_read_back: Compare sizes only, instead of reading files back from a WebDAV server
+    ca: Certificates (PEM) to trust besides the system's
+    retries: How often a request is tried again (default: 8)
     state: Directory for keys, records of what was verified, and run logs (default: $XDG_STATE_HOME/tidegate, or
         ~/.local/state/tidegate; if neither can be written, a temporary one)
     """
 
     checksum: bool
     links: Literal["skip", "follow"]
-    epochs: str | PathLike[str]
-    no_memory: bool
     part_size: str | Bytes
     staging: str | Bytes
-    header: str | Iterable[str]
-    no_read_back: bool
-    ca: str | PathLike[str]
     timeout: str | timedelta | Seconds
-    retries: int
     limit_read: str | BitsPerSecond
     limit_network: str | BitsPerSecond
     limit_rate: str | BitsPerSecond
+    epochs: str | PathLike[str]
+    policy: str | PathLike[str]
+    save_policy: str | PathLike[str]
+    max_workers: int
+    start: int
+    bounds: str | PathLike[str]
+    no_memory: bool
+    header: str | Iterable[str]
+    no_read_back: bool
+    ca: str | PathLike[str]
+    retries: int
     state: str | PathLike[str]
 
 
@@ -401,7 +446,7 @@ class EstimateOptions(_TrustOptions, total=False):
     max_streams: int
     database: str
     data_plane: Literal["tls", "clear"]
-    verify: str
+    verify: Literal["blake3", "block"]
     limit_network: str | BitsPerSecond
     limit_link: str | BitsPerSecond
     server: str
