@@ -11,6 +11,7 @@ mod request;
 
 mod advice;
 mod state;
+pub(crate) mod stored;
 
 pub use request::{Dependency, JobKind, LogFormat, Request, RequestError};
 pub use spec::Spec;

@@ -7,7 +7,7 @@ use sqlx::Row;
 use sqlx::any::AnyRow;
 
 use super::{MAX_PAGE, Queue, QueueResult, number};
-use crate::job::{Job, JobId, Progress, Request, State};
+use crate::job::{Job, JobId, Progress, Request, State, stored};
 use crate::pair::{Pair, Site};
 
 /// The most pairs of sites that are looked at to choose a job.
@@ -133,7 +133,7 @@ impl Queue {
             let pair = Pair { source: self.site(&row, 2)?, destination: self.site(&row, 3)? };
             let id = self.id(&row, 0)?;
             let text: String = row.try_get(4).map_err(|error| self.failed(&error))?;
-            let request = serde_json::from_str(&text)
+            let request = stored::read(&text)
                 .map_err(|error| self.broken(format!("job {id} cannot be read: {error}")))?;
             let submitted_ms = row.try_get(5).map_err(|error| self.failed(&error))?;
             found.push(Candidate { id, priority, pair, request, submitted_ms });
@@ -187,7 +187,8 @@ impl Queue {
         let summary: Option<String> = row.try_get(11).map_err(failed)?;
         Ok(Job {
             id,
-            request: serde_json::from_str(&text(1)?).map_err(unreadable)?,
+            request: stored::read(&text(1)?)
+                .map_err(|why| self.broken(format!("job {id} cannot be read: {why}")))?,
             state: text(2)?.parse().map_err(|why| self.broken(why))?,
             reason: text(3)?,
             attempts: count(4)?,
