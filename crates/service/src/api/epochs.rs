@@ -83,6 +83,10 @@ async fn tell(app: &App, id: JobId, sender: &Sender) -> Option<()> {
             }
         }
         if is_final {
+            // Who came late is told who moved it all the same.
+            if is_spread && spread.is_none() {
+                tell_movers(app, id, sender).await?;
+            }
             return send(sender, "end", &View::new(job)).await;
         }
         if last != Some(state) {
@@ -108,10 +112,7 @@ async fn tell(app: &App, id: JobId, sender: &Sender) -> Option<()> {
                             send(sender, "epoch", &*epoch).await?;
                             if is_spread && spread.is_none_or(|at: Instant| at.elapsed() >= MOVERS) {
                                 spread = Some(Instant::now());
-                                // What cannot be looked at now will be told later.
-                                if let Ok(standing) = app.fleet.standing(id).await {
-                                    send(sender, "spread", &standing).await?;
-                                }
+                                tell_movers(app, id, sender).await?;
                             }
                         }
                         // Some epochs are left out for a client that reads slowly.
@@ -143,6 +144,14 @@ async fn tell(app: &App, id: JobId, sender: &Sender) -> Option<()> {
             };
             let _ = tokio::time::timeout(LOOK, changed).await;
         }
+    }
+}
+
+/// Tells who moves a job of many hosts. What cannot be looked at now will be told later.
+async fn tell_movers(app: &App, id: JobId, sender: &Sender) -> Option<()> {
+    match app.fleet.standing(id).await {
+        Ok(standing) => send(sender, "spread", &standing).await,
+        Err(_) => Some(()),
     }
 }
 
