@@ -78,29 +78,7 @@ pub mod text_option {
     }
 }
 
-/// Values by the text that shows them and that they are read from.
-pub mod text {
-    use std::fmt::Display;
-    use std::str::FromStr;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    /// Writes it.
-    pub fn serialize<S: Serializer, T: Display>(value: &T, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(value)
-    }
-
-    /// Reads it.
-    pub fn deserialize<'de, D, T>(from: D) -> Result<T, D::Error>
-    where
-        D: Deserializer<'de>,
-        T: FromStr<Err: Display>,
-    {
-        String::deserialize(from)?.parse().map_err(serde::de::Error::custom)
-    }
-}
-
-/// Lists of such values.
+/// Lists of values, each by the text that shows it and that it is read from.
 pub mod texts {
     use std::fmt::Display;
     use std::str::FromStr;

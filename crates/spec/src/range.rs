@@ -1,6 +1,5 @@
 //! Values within bounds, whoever gives them.
 
-use std::fmt::Display;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -54,11 +53,6 @@ impl Range<f64> {
     pub fn number(&self, text: &str) -> Result<f64, String> {
         self.within(text.parse().map_err(|_| self.why.to_owned())?)
     }
-}
-
-/// The same for text that is read by what it becomes.
-pub fn read<T: FromStr<Err: Display>>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|error: T::Err| error.to_string())
 }
 
 #[cfg(test)]
