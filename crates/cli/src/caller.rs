@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use serde::Serialize;
 use tidegate_contract::redact;
 use tidegate_control::Concurrency;
 use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::transfer::Interrupt;
 
 use crate::monitor::Monitor;
@@ -40,12 +41,12 @@ pub struct Channel {
 impl Channel {
     /// What was said to people since the last time.
     pub fn messages(&self) -> Vec<String> {
-        self.messages.lock().expect("not poisoned").drain(..).collect()
+        self.messages.lock().drain(..).collect()
     }
 
     /// The results: lines, each one JSON object.
     pub fn results(&self) -> Vec<String> {
-        std::mem::take(&mut *self.results.lock().expect("not poisoned"))
+        std::mem::take(&mut *self.results.lock())
     }
 }
 
@@ -63,7 +64,7 @@ impl Caller {
         match self {
             Self::Terminal => terminal::print(line)?,
             Self::Program(channel) => {
-                channel.results.lock().expect("not poisoned").push(line.to_owned());
+                channel.results.lock().push(line.to_owned());
             }
         }
         Ok(())
@@ -87,7 +88,7 @@ impl Caller {
         match self {
             Self::Terminal => terminal::complain(text),
             Self::Program(channel) => {
-                let mut messages = channel.messages.lock().expect("not poisoned");
+                let mut messages = channel.messages.lock();
                 if messages.len() == MAX_MESSAGES {
                     messages.pop_front();
                 }

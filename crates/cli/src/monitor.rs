@@ -1,10 +1,11 @@
 //! How a run is getting on, for a program that asks whenever it likes.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Meter};
 use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::sys::sync::Mutex;
 
 /// How far a run is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,19 +45,19 @@ impl Monitor {
     pub fn watch(&self, ledger: &Arc<Ledger>, concurrency: Concurrency) {
         let ledger = Arc::clone(ledger);
         let watched = Watched { ledger, concurrency, began: Instant::now(), meter: Meter::default() };
-        *self.0.lock().expect("not poisoned") = Some(watched);
+        *self.0.lock() = Some(watched);
     }
 
     /// Notes that there are so many workers from now on.
     pub fn show(&self, concurrency: Concurrency) {
-        if let Some(watched) = &mut *self.0.lock().expect("not poisoned") {
+        if let Some(watched) = &mut *self.0.lock() {
             watched.concurrency = concurrency;
         }
     }
 
     /// How far it is; `None` before anything has begun.
     pub fn progress(&self) -> Option<Progress> {
-        self.0.lock().expect("not poisoned").as_mut().map(Watched::progress)
+        self.0.lock().as_mut().map(Watched::progress)
     }
 }
 

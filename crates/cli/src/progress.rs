@@ -16,14 +16,15 @@
 //! way has a bar of its own below.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Ends, Epoch, Meter, PerStage, Stage};
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::ledger::Ledger;
+use tidegate_transfer::sys::sync::Mutex;
 
 use crate::terminal;
 
@@ -106,8 +107,8 @@ impl View {
                 let now = started.elapsed();
                 meter.hear(now, arrived.new_bytes);
                 let rate = meter.rate(now);
-                let setpoint = *theirs.setpoint.lock().expect("not poisoned");
-                let epochs = theirs.epochs.lock().expect("not poisoned").clone();
+                let setpoint = *theirs.setpoint.lock();
+                let epochs = theirs.epochs.lock().clone();
                 let files = under_way.as_ref().map(|under_way| under_way()).unwrap_or_default();
                 let heading = &heading;
                 let frame =
@@ -125,8 +126,8 @@ impl Watching {
     /// Shows a new epoch.
     pub fn show(&self, epoch: &Epoch) {
         let Some((shown, _)) = &self.state else { return };
-        *shown.setpoint.lock().expect("not poisoned") = epoch.setpoint;
-        let mut epochs = shown.epochs.lock().expect("not poisoned");
+        *shown.setpoint.lock() = epoch.setpoint;
+        let mut epochs = shown.epochs.lock();
         epochs.push_back(epoch.clone());
         if epochs.len() > MAX_TREND {
             epochs.pop_front();

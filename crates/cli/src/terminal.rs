@@ -3,10 +3,10 @@
 //! error, and no secret of an address is ever printed on standard error.
 
 use std::io::{self, IsTerminal, Write};
-use std::sync::Mutex;
 
 use serde::Serialize;
 use tidegate_contract::redact;
+use tidegate_transfer::sys::sync::Mutex;
 
 /// Shortest and longest line of the view.
 const WIDTHS: std::ops::RangeInclusive<usize> = 20..=160;
@@ -65,7 +65,7 @@ fn size() -> Option<(usize, usize)> {
 /// Puts `lines` on the screen in place of what was there, in one write so that nothing flickers.
 pub fn draw(lines: &[String]) {
     let (width, rows) = (width(), size().map_or(24, |(_, rows)| rows));
-    let mut shown = VIEW.lock().expect("not poisoned");
+    let mut shown = VIEW.lock();
     let mut text = rewind(&shown);
     shown.clear();
     // No wrapping, whatever the terminal makes of a wide character.
@@ -86,7 +86,7 @@ pub fn clear() {
 }
 
 fn write_above(bytes: &[u8]) {
-    let mut shown = VIEW.lock().expect("not poisoned");
+    let mut shown = VIEW.lock();
     let mut all = rewind(&shown).into_bytes();
     if !shown.is_empty() {
         all.extend_from_slice(b"\x1b[J");

@@ -15,12 +15,13 @@ pub(crate) mod put_off;
 pub(crate) mod quickest;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidegate_control::Rng;
 use tidegate_transfer::outage::{self, Outage};
+use tidegate_transfer::sys::sync::{Mutex, MutexGuard};
 use url::Url;
 
 use crate::host::ceilings::Ceilings;
@@ -78,14 +79,14 @@ impl Hosts {
             Some(port) => format!("{name}:{port}"),
             None => format!("{}://{name}", url.scheme()),
         };
-        let mut known = self.known.lock().expect("not poisoned");
+        let mut known = self.known.lock();
         if let Some(host) = known.get(&place) {
             return Arc::clone(host);
         }
         if known.len() >= REMEMBERED {
             known.retain(|_, host| host.wanted.load(Relaxed) > 0);
         }
-        let seed = self.rng.lock().expect("not poisoned").fork();
+        let seed = self.rng.lock().fork();
         let most = self.ceilings.of(name).min(self.most);
         let host = Host::new(most, seed).remembering(&place, &self.held, Instant::now());
         let host = Arc::new(host);
@@ -95,7 +96,7 @@ impl Hosts {
 
     /// The connections that all hosts with work bear together, at least one.
     pub fn room(&self, now: Instant) -> u16 {
-        let known = self.known.lock().expect("not poisoned");
+        let known = self.known.lock();
         let wanted = known.values().filter(|host| host.wanted.load(Relaxed) > 0);
         let sum: u32 = wanted.map(|host| u32::from(host.ceiling(now))).sum();
         sum.clamp(1, u32::from(self.most)) as u16
@@ -201,7 +202,7 @@ impl Host {
     /// Begins at what this host bore when it last pushed back, and lets `held` know when it does again. One connection
     /// more is tried as after a refusal.
     fn remembering(mut self, place: &str, held: &Arc<HeldCeilings>, now: Instant) -> Self {
-        let state = self.state.get_mut().expect("not poisoned");
+        let state = self.state.get_mut();
         if let Some(bore) = held.of(place).filter(|&bore| bore < state.most) {
             state.ceiling = bore.max(1);
             state.bound = state.ceiling;
@@ -221,7 +222,7 @@ impl Host {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("not poisoned")
+        self.state.lock()
     }
 
     /// A file that lies here is under way, or is no more.

@@ -4,13 +4,14 @@
 use std::collections::VecDeque;
 use std::io::Read;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidegate_control::ByteCount;
 use tidegate_control::throughput_model::settled::{self, Piece};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::sys::sync::{Mutex, MutexGuard};
 use tidegate_transfer::sys::thread;
 use tidegate_transfer::throttle::{Limits, Throttle};
 use url::Url;
@@ -104,7 +105,7 @@ struct Part {
 
 impl Reading {
     fn failed(&self) -> MutexGuard<'_, Option<Error>> {
-        self.failed.lock().expect("not poisoned")
+        self.failed.lock()
     }
 
     fn over(&self) -> bool {
@@ -116,7 +117,7 @@ impl Reading {
         let mut buffer = vec![0; BUFFER];
         let mut asked = Some(Instant::now());
         while !self.over() {
-            let next = self.left.lock().expect("not poisoned").pop_front();
+            let next = self.left.lock().pop_front();
             let Some(part) = next else {
                 self.ended.store(true, Relaxed);
                 break;
@@ -126,7 +127,7 @@ impl Reading {
             let opened = remote.open(&ask).map_err(|refusal| refusal.error)?;
             if let Some(asked) = asked.take() {
                 let time = asked.elapsed();
-                let mut least = self.answered.lock().expect("not poisoned");
+                let mut least = self.answered.lock();
                 *least = Some(least.map_or(time, |least| least.min(time)));
             }
             self.read(&part, opened, own, &mut buffer)?;
@@ -284,7 +285,7 @@ fn enough(reading: &Reading, settings: &RangeSettings, pieces: &[Piece]) -> Opti
     match settings.until {
         Until::Steady(time) => {
             // Connecting and asking takes some round trips, and so much of a rate is to be seen.
-            let answered = reading.answered.lock().expect("not poisoned").unwrap_or_default();
+            let answered = reading.answered.lock().unwrap_or_default();
             settled::settled(pieces, time.max(answered)).map(<[Piece]>::to_vec)
         }
         Until::Bytes(bytes) => (reading.moved.load(Relaxed) >= bytes.0).then(|| match pieces {

@@ -1,7 +1,7 @@
 //! What must be there, or must not, for a request to change it: looked at before anything is done, and once more just before
 //! a name is given, so that of two that ask for the same only one has it.
 
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+use tidegate_transfer::sys::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use axum::http::header::{IF_MATCH, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use axum::http::{HeaderMap, Method, StatusCode};
@@ -67,8 +67,8 @@ impl Conditions {
     /// Leave to change names, once they hold of `path`.
     pub fn leave<'n>(&self, names: &'n Names, access: &Access, path: &[u8]) -> Answer<Leave<'n>> {
         let leave = match self.compared {
-            None => Leave { _many: Some(names.0.read().expect("not poisoned")), _alone: None },
-            Some(_) => Leave { _many: None, _alone: Some(names.0.write().expect("not poisoned")) },
+            None => Leave { _many: Some(names.0.read()), _alone: None },
+            Some(_) => Leave { _many: None, _alone: Some(names.0.write()) },
         };
         self.check(access, path)?;
         Ok(leave)

@@ -1,9 +1,9 @@
 //! What files hash to, for those who compare: made when it is asked for, and remembered for the version that it was made of.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use adler2::Adler32;
@@ -11,6 +11,7 @@ use axum::http::StatusCode;
 use tidegate_fetch::checksum::{Algorithm, Hashers};
 use tidegate_transfer::endpoint::access::Access;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::sys::sync::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
@@ -61,7 +62,7 @@ impl Default for Hashes {
 impl Hashes {
     /// The hash of this version of a file, if it is known.
     pub fn known(&self, kind: HashKind, version: &Validators) -> Option<Vec<u8>> {
-        self.known.lock().expect("not poisoned").get(&(kind, version.tag.clone())).cloned()
+        self.known.lock().get(&(kind, version.tag.clone())).cloned()
     }
 
     /// The hash of `file`, for who may do what `access` says and has the `share`; whoever waits for it and leaves, or may not
@@ -84,7 +85,7 @@ impl Hashes {
         let tag = file.version.tag.clone();
         let is_over = move || over.load(Relaxed) || access.check_valid().is_err();
         let digest = blocking(move || Ok(hash(kind, &file, &is_over)?)).await?;
-        let mut known = self.known.lock().expect("not poisoned");
+        let mut known = self.known.lock();
         if known.len() >= MAX_KNOWN
             && let Some(some) = known.keys().next().cloned()
         {

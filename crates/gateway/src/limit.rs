@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use axum::body::{Body, Bytes, HttpBody};
@@ -12,6 +12,7 @@ use hyper::body::{Frame, SizeHint};
 use tidegate_http::connections::Line;
 use tidegate_transfer::endpoint::access::Access;
 use tidegate_transfer::quota::{Held, Quota};
+use tidegate_transfer::sys::sync::Mutex;
 use tokio::sync::Semaphore;
 
 use crate::refusal::{Answer, Refusal};
@@ -86,7 +87,7 @@ impl Limits {
     pub fn begin(&self, access: &Access, line: Option<Line>) -> Answer<Turn> {
         let share = self.of(access.name());
         let held = (share.take(&share.requests, 1)?, share.take(&share.files, FILES)?);
-        let mut running = self.running.lock().expect("not poisoned");
+        let mut running = self.running.lock();
         running.next += 1;
         let number = running.next;
         running.all.insert(number, (access.clone(), line));
@@ -94,7 +95,7 @@ impl Limits {
     }
 
     fn of(&self, name: &str) -> Arc<Share> {
-        let mut known = self.known.lock().expect("not poisoned");
+        let mut known = self.known.lock();
         if let Some(share) = known.get(name).and_then(Weak::upgrade) {
             return share;
         }
@@ -113,14 +114,14 @@ impl Limits {
     /// How much memory is in use.
     #[cfg(test)]
     pub fn memory(&self) -> usize {
-        let known = self.known.lock().expect("not poisoned");
+        let known = self.known.lock();
         known.values().filter_map(Weak::upgrade).map(|share| share.memory.used()).sum()
     }
 
     /// Ends what is being answered to whom may not be answered any more.
     pub fn end_invalid(&self) {
         let all: Vec<(Access, Line)> = {
-            let running = self.running.lock().expect("not poisoned");
+            let running = self.running.lock();
             running.all.values().filter_map(|(access, line)| Some((access.clone(), line.clone()?))).collect()
         };
         for (access, line) in all {
@@ -202,7 +203,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        self.running.lock().expect("not poisoned").all.remove(&self.number);
+        self.running.lock().all.remove(&self.number);
     }
 }
 
@@ -279,11 +280,7 @@ mod tests {
             (limits.whole.memory.used(), limits.whole.requests.used(), limits.whole.files.used()),
             (0, 0, 0)
         );
-        assert_eq!(
-            limits.known.lock().expect("not poisoned").len(),
-            1,
-            "nothing is remembered of who has none"
-        );
-        assert!(limits.running.lock().expect("not poisoned").all.is_empty());
+        assert_eq!(limits.known.lock().len(), 1, "nothing is remembered of who has none");
+        assert!(limits.running.lock().all.is_empty());
     }
 }

@@ -7,7 +7,7 @@ mod completion;
 pub use completion::Completion;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
@@ -21,6 +21,7 @@ use tidegate_transfer::spec::TransferId;
 use tidegate_transfer::store::apart::Apart;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::store::{Sink, SinkFile};
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::transfer::route::random_run;
 
@@ -142,18 +143,18 @@ impl Uploads {
             state: Mutex::new(state),
             used: Mutex::new(Instant::now()),
         };
-        self.0.lock().expect("not poisoned").insert(id.clone(), Arc::new(upload));
+        self.0.lock().insert(id.clone(), Arc::new(upload));
         Ok(id)
     }
 
     /// Forgets what nobody has asked for anything of for long, or may not any more.
     pub fn sweep(&self) {
         let stays = |upload: &Arc<Multipart>| {
-            let used = upload.used.lock().expect("not poisoned").elapsed();
+            let used = upload.used.lock().elapsed();
             Arc::strong_count(upload) > 1 || (used < EXPIRY && upload.access.check_valid().is_ok())
         };
         let gone: Vec<_> = {
-            let mut known = self.0.lock().expect("not poisoned");
+            let mut known = self.0.lock();
             known.extract_if(|_, upload| !stays(upload)).collect()
         };
         // Files are removed while others may go on.
@@ -162,16 +163,16 @@ impl Uploads {
 
     /// The upload `id` to `path`, if it is of the same token.
     pub fn find(&self, access: &Access, path: &[u8], id: &str) -> Answer<Arc<Multipart>> {
-        let known = self.0.lock().expect("not poisoned");
+        let known = self.0.lock();
         let is_it = |upload: &&Arc<Multipart>| upload.access.name() == access.name() && upload.path == path;
         let found = known.get(id).filter(is_it).ok_or_else(unknown)?;
-        *found.used.lock().expect("not poisoned") = Instant::now();
+        *found.used.lock() = Instant::now();
         Ok(Arc::clone(found))
     }
 
     /// Forgets an upload, whose parts go once nobody works on it.
     pub fn end(&self, id: &str) {
-        let gone = self.0.lock().expect("not poisoned").remove(id);
+        let gone = self.0.lock().remove(id);
         drop(gone);
     }
 }
@@ -225,7 +226,7 @@ impl Receiving {
             Refusal::senseless("a part's number is from 1 to 10000").called("InvalidArgument")
         })?;
         let offset = {
-            let mut state = upload.state.lock().expect("not poisoned");
+            let mut state = upload.state.lock();
             state.goes_on()?;
             size.and_then(|size| state.place(number, size))
         };
@@ -248,13 +249,13 @@ impl Receiving {
     pub fn finish(mut self, sums: Verified) -> Answer<String> {
         let md5 = std::mem::take(&mut self.md5).finish().hex(Algorithm::Md5).unwrap_or_default();
         let tag = format!("\"{md5}\"");
-        let mut state = self.upload.state.lock().expect("not poisoned");
+        let mut state = self.upload.state.lock();
         state.goes_on()?;
         let needs = (state.parts.len() + 2) * PART;
         if !state.memory.resize(needs) {
             return Err(self.upload.share.memory(PART).err().unwrap_or_else(unknown));
         }
-        *self.upload.used.lock().expect("not poisoned") = Instant::now();
+        *self.upload.used.lock() = Instant::now();
         let Some((lies, _)) = self.to.take() else { return Ok(tag) };
         let part = Part { tag: tag.clone(), size: self.written, sums, lies };
         let before = state.parts.insert(self.number, part);
@@ -294,7 +295,7 @@ impl Multipart {
     fn give_up(&self, number: u32, lies: &Lies) {
         match lies {
             Lies::Whole(_) => {
-                self.state.lock().expect("not poisoned").placed.remove(&number);
+                self.state.lock().placed.remove(&number);
             }
             Lies::Alone(entry) => self.sink.discard(entry),
         }

@@ -2,7 +2,7 @@
 //! and who keeps a connection must know that what comes next would be taken for the rest.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use axum::body::{Body, Bytes, HttpBody};
 use axum::http::HeaderMap;
 use axum::http::header::EXPECT;
 use hyper::body::{Frame, SizeHint};
+use tidegate_transfer::sys::sync::Mutex;
 use tokio::time::{Instant, timeout_at};
 use tokio_stream::StreamExt;
 
@@ -51,7 +52,7 @@ impl Unread {
 
     /// Reads what is left, within bounds. Answers with whether all has come, so that the connection may go on.
     pub async fn read(self) -> bool {
-        let State { is_begun, left } = std::mem::take(&mut *self.state.lock().expect("not poisoned"));
+        let State { is_begun, left } = std::mem::take(&mut *self.state.lock());
         let Some(body) = left else { return false };
         if body.is_end_stream() {
             return true;
@@ -79,7 +80,7 @@ impl HttpBody for Lent {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        self.to.lock().expect("not poisoned").is_begun = true;
+        self.to.lock().is_begun = true;
         Pin::new(&mut self.body).poll_frame(context)
     }
 
@@ -94,7 +95,7 @@ impl HttpBody for Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        self.to.lock().expect("not poisoned").left = Some(std::mem::take(&mut self.body));
+        self.to.lock().left = Some(std::mem::take(&mut self.body));
     }
 }
 

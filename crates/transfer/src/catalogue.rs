@@ -225,7 +225,7 @@ impl<V: Remembered> Catalogues<V> {
 
     /// What is known by now of the directory with absolute path `base`; nothing is made.
     fn look_at(&self, base: &[u8]) -> Option<Arc<Mutex<Catalogue<V>>>> {
-        let open = self.open.lock().expect("not poisoned");
+        let open = self.open.lock();
         if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
             return Some(catalogue);
         }
@@ -240,7 +240,7 @@ impl<V: Remembered> Catalogues<V> {
 
     /// The catalogue of the directory with absolute path `base`; `None` while another process holds it.
     pub fn of(&self, base: &[u8]) -> Option<Arc<Mutex<Catalogue<V>>>> {
-        let mut open = self.open.lock().expect("not poisoned");
+        let mut open = self.open.lock();
         if let Some(catalogue) = open.get(base).and_then(Weak::upgrade) {
             return Some(catalogue);
         }
@@ -339,12 +339,12 @@ mod tests {
 
     fn put(catalogue: &Mutex<Catalogue>, files: &[(String, u64)]) {
         let files = files.iter().map(|(path, size)| (path.as_bytes(), verified(*size)));
-        assert!(catalogue.lock().expect("not poisoned").put(files).expect("put"));
+        assert!(catalogue.lock().put(files).expect("put"));
     }
 
     /// Whether all of `known`, and nothing else, is known.
     fn check(catalogue: &Mutex<Catalogue>, known: &BTreeMap<String, u64>, unknown: &[&str]) {
-        let mut catalogue = catalogue.lock().expect("not poisoned");
+        let mut catalogue = catalogue.lock();
         let found = catalogue.get_all(known.keys().map(String::as_bytes));
         let expected: Vec<_> = known.values().map(|size| Some(verified(*size))).collect();
         assert_eq!(found, expected);
@@ -372,10 +372,7 @@ mod tests {
         release.join().expect("no panic");
         let _kept = theirs.of(b"/data").expect("nobody has it");
         assert!(ours.of(b"/data").is_none(), "somebody else keeps it");
-        assert!(
-            !ours.open.lock().expect("not poisoned").contains_key(&b"/data"[..]),
-            "and is not waited for again"
-        );
+        assert!(!ours.open.lock().contains_key(&b"/data"[..]), "and is not waited for again");
     }
 
     /// A path in one of some directories that resemble one another.
@@ -409,7 +406,7 @@ mod tests {
                 check(&planned, &known, &["", "zz"]);
             }
             let catalogue = opened(&catalogues, b"https://server/");
-            assert!(catalogue.lock().expect("not poisoned").logged <= 16, "the rest is in tables");
+            assert!(catalogue.lock().logged <= 16, "the rest is in tables");
         }
     }
 
@@ -461,7 +458,7 @@ mod tests {
         let catalogues = catalogues(state.path(), 16);
         let base = data.path().as_os_str().as_bytes();
         let records = |catalogue: &Mutex<Catalogue>| {
-            let catalogue = catalogue.lock().expect("not poisoned");
+            let catalogue = catalogue.lock();
             catalogue.levels.records() + catalogue.recent.len() as u64
         };
         let mut stay = BTreeMap::new();

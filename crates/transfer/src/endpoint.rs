@@ -219,7 +219,7 @@ impl Endpoint {
     }
 
     fn shown(&self) -> Shown {
-        self.shown.read().expect("not poisoned").clone()
+        self.shown.read().clone()
     }
 
     fn identity(&self) -> Arc<Identity> {
@@ -237,7 +237,7 @@ impl Endpoint {
     /// # Errors
     /// It cannot be used; then all stays as it was.
     pub fn renew(&self, identity: Arc<Identity>) -> Result<()> {
-        let mut shown = self.shown.write().expect("not poisoned");
+        let mut shown = self.shown.write();
         let authorities = identity.authorities_with(shown.authorities.as_ref());
         let tls = identity.server_knowing(authorities.clone())?;
         *shown = Shown { identity, tls, authorities };
@@ -276,7 +276,7 @@ impl Endpoint {
                 Err(error) => {
                     self.could_not_serve(&error);
                     // Out of descriptors, most likely: those of an unauthenticated peer are free in a moment.
-                    let peer = self.unauthenticated.lock().expect("not poisoned").relieve(Instant::now());
+                    let peer = self.unauthenticated.lock().relieve(Instant::now());
                     if let Some(peer) = peer {
                         let _ = peer.shutdown(Shutdown::Both);
                     }
@@ -311,7 +311,7 @@ impl Endpoint {
 
     /// What it did since it began.
     pub fn counts(&self) -> EndpointCounts {
-        let unproven = self.unauthenticated.lock().expect("not poisoned").len() as u64;
+        let unproven = self.unauthenticated.lock().len() as u64;
         EndpointCounts { unproven, has_root: self.root().is_ok(), ..self.counted.so_far() }
     }
 
@@ -333,8 +333,7 @@ impl Endpoint {
     }
 
     fn is_idle(&self) -> bool {
-        self.sessions.lock().expect("not poisoned").is_empty()
-            && self.iperf3.as_ref().is_none_or(Servers::is_idle)
+        self.sessions.lock().is_empty() && self.iperf3.as_ref().is_none_or(Servers::is_idle)
     }
 
     /// Takes no new sessions, and lets [`serve`](Self::serve) return once the running ones have ended.
@@ -363,7 +362,7 @@ impl Endpoint {
             Err(error) => return self.could_not_serve(&error),
         };
         let now = Instant::now();
-        let answer = self.unauthenticated.lock().expect("not poisoned").arrive(origin, now, known);
+        let answer = self.unauthenticated.lock().arrive(origin, now, known);
         let number = match answer {
             Answer::Welcome(number, None) => number,
             Answer::Welcome(number, Some(ended)) => {
@@ -376,7 +375,7 @@ impl Endpoint {
         let endpoint = Arc::clone(self);
         let welcome = move || {
             let arrival = handshake::accept(socket, &endpoint.shown().tls, endpoint.config.clear);
-            endpoint.unauthenticated.lock().expect("not poisoned").leave(number);
+            endpoint.unauthenticated.lock().leave(number);
             match arrival {
                 Ok(None) => {}
                 Ok(Some(arrival)) => {
@@ -395,7 +394,7 @@ impl Endpoint {
             }
         };
         if let Err(error) = thread::Builder::new().name("welcome".to_owned()).spawn(welcome) {
-            self.unauthenticated.lock().expect("not poisoned").leave(number);
+            self.unauthenticated.lock().leave(number);
             self.could_not_serve(&error);
         }
     }
@@ -468,7 +467,7 @@ impl Endpoint {
                 (account, claims.read, claims.path.clone())
             }
             // It counts as the one that it came of.
-            Some(once) => match self.once.lock().expect("not poisoned").remove(once) {
+            Some(once) => match self.once.lock().remove(once) {
                 Some(issued) if issued.at.elapsed() < ONE_TIME => {
                     (issued.account, issued.learns_hashes, issued.within)
                 }
@@ -495,7 +494,7 @@ impl Endpoint {
 
     /// The session whose streams show `name`.
     fn session(&self, name: &[u8; 16]) -> Option<Arc<Hosted>> {
-        self.sessions.lock().expect("not poisoned").get(name).map(Arc::clone)
+        self.sessions.lock().get(name).map(Arc::clone)
     }
 
     /// A ticket for writing to `path`, and for deleting there if `delete`.
@@ -519,7 +518,7 @@ impl Endpoint {
     ) -> Result<String> {
         let SessionContext { account, learns_hashes, within, .. } = session;
         let nonce = *random::bytes().first_chunk().expect("long enough");
-        let mut once = self.once.lock().expect("not poisoned");
+        let mut once = self.once.lock();
         once.retain(|_, issued| issued.at.elapsed() < ONE_TIME);
         let held = remember(&account.share.metadata, 4 * size_of::<OneTime>() + within.len())?;
         let (at, account, within) = (Instant::now(), Arc::clone(account), within.clone());
@@ -530,11 +529,11 @@ impl Endpoint {
 
     /// Makes `hosted` known to data streams.
     fn register(&self, hosted: &Arc<Hosted>) {
-        self.sessions.lock().expect("not poisoned").insert(session_name(hosted.token()), Arc::clone(hosted));
+        self.sessions.lock().insert(session_name(hosted.token()), Arc::clone(hosted));
     }
 
     fn unregister(&self, hosted: &Arc<Hosted>) {
-        self.sessions.lock().expect("not poisoned").remove(&session_name(hosted.token()));
+        self.sessions.lock().remove(&session_name(hosted.token()));
         self.has_ended();
     }
 
@@ -590,14 +589,14 @@ struct Here<'a> {
 
 impl<'a> Here<'a> {
     fn new(endpoint: &'a Endpoint, origin: Origin) -> Self {
-        endpoint.unauthenticated.lock().expect("not poisoned").session_began(origin);
+        endpoint.unauthenticated.lock().session_began(origin);
         Self { endpoint, origin }
     }
 }
 
 impl Drop for Here<'_> {
     fn drop(&mut self) {
-        self.endpoint.unauthenticated.lock().expect("not poisoned").session_ended(self.origin);
+        self.endpoint.unauthenticated.lock().session_ended(self.origin);
     }
 }
 

@@ -129,24 +129,24 @@ pub struct Reports {
 
 impl Reports {
     fn next(&self) -> MutexGuard<'_, (Option<CounterDetail>, Option<u64>)> {
-        self.next.lock().expect("not poisoned")
+        self.next.lock()
     }
 
     fn store(&self, number: u32, counters: Counters) {
         let (detail, worked_us) = std::mem::take(&mut *self.next());
         let detail = detail.map(|detail| CounterDetail { worked_us, ..detail });
-        *self.latest.lock().expect("not poisoned") = (number, Counters { detail, ..counters });
+        *self.latest.lock() = (number, Counters { detail, ..counters });
         self.arrived.notify_all();
     }
 
     /// The report for poll `number`, unless `give_up` comes true first.
     pub fn wait(&self, number: u32, give_up: impl Fn() -> bool) -> Option<Counters> {
-        let mut latest = self.latest.lock().expect("not poisoned");
+        let mut latest = self.latest.lock();
         while latest.0 != number {
             if give_up() {
                 return None;
             }
-            latest = self.arrived.wait_timeout(latest, Duration::from_millis(20)).expect("not poisoned").0;
+            latest = self.arrived.wait_timeout(latest, Duration::from_millis(20)).0;
         }
         Some(latest.1)
     }
@@ -359,7 +359,7 @@ impl StreamKeeper {
                     // Nobody misses it.
                     Err(_) if !keeping.wants() => {}
                     Err(error) => {
-                        *keeping.failure.lock().expect("not poisoned") = Some(error);
+                        *keeping.failure.lock() = Some(error);
                         return;
                     }
                 }
@@ -373,7 +373,7 @@ impl StreamKeeper {
     }
 
     fn resize(&self, n: u16) {
-        self.shared.wanted.lock().expect("not poisoned").0 = n.min(self.most);
+        self.shared.wanted.lock().0 = n.min(self.most);
         self.shared.changed.notify_all();
     }
 
@@ -387,20 +387,20 @@ impl StreamKeeper {
     }
 
     fn failure(&self) -> Option<Error> {
-        self.shared.failure.lock().expect("not poisoned").clone()
+        self.shared.failure.lock().clone()
     }
 }
 
 impl Keeping {
     /// Whether fewer streams are open than wanted.
     fn wants(&self) -> bool {
-        let wanted = self.wanted.lock().expect("not poisoned");
+        let wanted = self.wanted.lock();
         wanted.1 < wanted.0 && !self.over.load(Relaxed)
     }
 
     /// Waits until fewer streams are open than wanted; `false` once over.
     fn wait_for_want(&self) -> bool {
-        let mut wanted = self.wanted.lock().expect("not poisoned");
+        let mut wanted = self.wanted.lock();
         loop {
             if self.over.load(Relaxed) {
                 return false;
@@ -410,7 +410,7 @@ impl Keeping {
                 self.rest();
                 return !self.over.load(Relaxed);
             }
-            wanted = self.changed.wait(wanted).expect("not poisoned");
+            wanted = self.changed.wait(wanted);
         }
     }
 
@@ -433,7 +433,7 @@ impl Keeping {
     }
 
     fn add(&self, change: i16) {
-        let mut wanted = self.wanted.lock().expect("not poisoned");
+        let mut wanted = self.wanted.lock();
         wanted.1 = wanted.1.saturating_add_signed(change);
         self.changed.notify_all();
     }

@@ -90,7 +90,7 @@ impl Permit {
     /// Waits for leave; asks anew only when the last one is over. It counts from before the question, by this host's
     /// clock, so that an answer that came late is none.
     pub fn obtain(&self) -> Result<()> {
-        let mut until = self.until.lock().expect("not poisoned");
+        let mut until = self.until.lock();
         if until.is_some_and(|until| Instant::now() < until) {
             return Ok(());
         }
@@ -114,7 +114,7 @@ impl Permit {
         let Asks::Peer(_, answers) = &self.asks else {
             return Err(Error::protocol("the sender answered what it was not asked"));
         };
-        *answers.latest.lock().expect("not poisoned") = Some((number, leave));
+        *answers.latest.lock() = Some((number, leave));
         answers.changed.notify_all();
         Ok(())
     }
@@ -123,13 +123,13 @@ impl Permit {
 impl Answers {
     fn ask(&self, outbox: &Outbox) -> Result<Duration> {
         let number = {
-            let mut asked = self.asked.lock().expect("not poisoned");
+            let mut asked = self.asked.lock();
             *asked = asked.wrapping_add(1);
             *asked
         };
         outbox.send(&Message::AskPermit(number));
         let asked = Instant::now();
-        let mut latest = self.latest.lock().expect("not poisoned");
+        let mut latest = self.latest.lock();
         loop {
             match latest.take() {
                 Some((answered, leave)) if answered == number => {
@@ -141,7 +141,7 @@ impl Answers {
                 let why = "the initiator did not say whether files may get their names";
                 return Err(Error::new(ErrorKind::Connection, why));
             }
-            latest = self.changed.wait_timeout(latest, LOOK).expect("not poisoned").0;
+            latest = self.changed.wait_timeout(latest, LOOK).0;
         }
     }
 }

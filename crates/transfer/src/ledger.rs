@@ -106,7 +106,7 @@ impl Ledger {
 
     /// Something of the source is not copied, which is no failure.
     pub fn leaves_out(&self, path: &[u8], why: LeftOut) {
-        let mut left_out = self.left_out.lock().expect("not poisoned");
+        let mut left_out = self.left_out.lock();
         if left_out.list.len() < MAX_LEFT_OUT && left_out.bytes + path.len() <= MAX_LEFT_OUT_BYTES {
             left_out.bytes += path.len();
             left_out.list.push((path.to_vec(), why));
@@ -115,7 +115,7 @@ impl Ledger {
 
     /// What was left out since this was asked last: the first 1000 of it, or 1 MiB.
     pub fn take_left_out(&self) -> Vec<(Vec<u8>, LeftOut)> {
-        std::mem::take(&mut *self.left_out.lock().expect("not poisoned")).list
+        std::mem::take(&mut *self.left_out.lock()).list
     }
 
     /// The whole source has been listed.
@@ -207,7 +207,7 @@ impl Ledger {
 
     /// Failures are told by the other end too, which must not fill our memory with them.
     fn keep(&self, more: impl Iterator<Item = Failure>) {
-        let mut failures = self.failures.lock().expect("not poisoned");
+        let mut failures = self.failures.lock();
         for failure in more {
             let bytes = size_of::<Failure>() + failure.path.len() + failure.error.message.len();
             if failures.list.len() >= MAX_FAILURES || failures.bytes + bytes > MAX_FAILURE_BYTES {
@@ -220,7 +220,7 @@ impl Ledger {
 
     /// The failures so far: the first 10,000 of them, or 8 MiB.
     pub fn failures(&self) -> Vec<Failure> {
-        self.failures.lock().expect("not poisoned").list.clone()
+        self.failures.lock().list.clone()
     }
 
     /// Everything but the failures' reasons.

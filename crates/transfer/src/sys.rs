@@ -19,7 +19,7 @@ pub(crate) mod net;
 pub mod processors;
 pub(crate) mod random;
 pub mod resolve;
-pub(crate) mod sync;
+pub mod sync;
 pub(crate) mod tcp;
 pub mod thread;
 pub mod whereabouts;

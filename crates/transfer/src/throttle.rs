@@ -91,7 +91,7 @@ impl Throttle {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("not poisoned")
+        self.state.lock()
     }
 }
 

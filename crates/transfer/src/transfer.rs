@@ -124,7 +124,7 @@ impl LiveTransfer {
             move || {
                 let result = converse(&side, (&outbox, &inbox, version), &reports, fence.as_ref());
                 side.stop();
-                *end.result.lock().expect("not poisoned") = Some(result);
+                *end.result.lock() = Some(result);
                 end.changed.notify_all();
             }
         };
@@ -219,7 +219,7 @@ impl LiveTransfer {
     }
 
     fn ended(&self) -> Option<Result<()>> {
-        self.end.result.lock().expect("not poisoned").clone()
+        self.end.result.lock().clone()
     }
 }
 
@@ -276,8 +276,8 @@ impl Running for LiveTransfer {
             if left.is_zero() {
                 return Ok(Some(()));
             }
-            let result = self.end.result.lock().expect("not poisoned");
-            drop(self.end.changed.wait_timeout(result, left.min(GLANCE)).expect("not poisoned"));
+            let result = self.end.result.lock();
+            drop(self.end.changed.wait_timeout(result, left.min(GLANCE)));
         }
     }
 
@@ -408,9 +408,9 @@ impl Drop for LiveTransfer {
         self.side.stop();
         // The conversation may be the one that waits for the workers: what they hold is free after it.
         let end = Instant::now() + LETTING_GO;
-        let mut result = self.end.result.lock().expect("not poisoned");
+        let mut result = self.end.result.lock();
         while result.is_none() && Instant::now() < end {
-            result = self.end.changed.wait_timeout(result, GLANCE).expect("not poisoned").0;
+            result = self.end.changed.wait_timeout(result, GLANCE).0;
         }
     }
 }

@@ -14,8 +14,8 @@ mod written;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
@@ -30,6 +30,7 @@ use tidegate_spec::get::GetSpec;
 use tidegate_spec::run::{GetRun, NamedUrl};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
 
@@ -264,7 +265,7 @@ fn pipe(
 
 /// Waits for what is converted, and tells of each archive that cannot be.
 fn convert(converting: Converting, ended: &mut Ended, results: &Mutex<Results>, caller: &Caller) {
-    results.lock().expect("not poisoned").archives = None;
+    results.lock().archives = None;
     let whole = ended.error.is_none();
     let Converted { archives, made, failed, interrupted } = converting.end(whole);
     ended.summary.converted.extend(made);
@@ -276,7 +277,7 @@ fn convert(converting: Converting, ended: &mut Ended, results: &Mutex<Results>, 
     }
     for error in failed {
         // The last one is told of at the end.
-        if let Some(before) = results.lock().expect("not poisoned").error.replace(error) {
+        if let Some(before) = results.lock().error.replace(error) {
             caller.complain(&before.message);
         }
     }
@@ -329,7 +330,7 @@ impl Results {
 fn tell(results: &Arc<Mutex<Results>>, caller: &Caller) -> Tell {
     let (results, caller) = (Arc::clone(results), caller.clone());
     Box::new(move |event| {
-        let lock = || results.lock().expect("not poisoned");
+        let lock = || results.lock();
         match event {
             Event::Done { record, got } => lock().arrived(record, got, true),
             Event::Skipped { record, got } => lock().arrived(record, got, false),
@@ -348,7 +349,7 @@ fn finish(
     json: bool,
     caller: &Caller,
 ) -> anyhow::Result<ExitCode> {
-    let mut results = results.lock().expect("not poisoned");
+    let mut results = results.lock();
     ended.summary.unchecked = results.unchecked;
     ended.summary.verified &= results.unchecked == 0;
     if ended.error.is_none() && ended.summary.files.total == 0 {

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
@@ -14,6 +13,7 @@ use serde::Serialize;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::hash::{FileHash, block_digest, hex};
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
 
@@ -77,7 +77,7 @@ fn hash(name: &OsString, interrupt: &Interrupt) -> Result<(u64, String)> {
             let data = &mut buffer[..(size - offset).min(BLOCK) as usize];
             file.read_exact_at(data, offset)?;
             let digest = block_digest(data, offset, size);
-            hash.lock().expect("not poisoned").add_block(offset, digest);
+            hash.lock().add_block(offset, digest);
         }
     };
     let workers = thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -90,7 +90,7 @@ fn hash(name: &OsString, interrupt: &Interrupt) -> Result<(u64, String)> {
     if interrupt.is_raised() {
         return Err(Error::new(ErrorKind::Interrupted, "interrupted"));
     }
-    let root = hash.into_inner().expect("not poisoned").root();
+    let root = hash.into_inner().root();
     // Every block was added.
     Ok((size, hex(&root.unwrap_or_default())))
 }

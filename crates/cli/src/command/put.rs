@@ -4,8 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use clap::Args;
@@ -27,6 +27,7 @@ use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::offer::warn_left_out;
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::terms::Links;
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
@@ -247,7 +248,7 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let unverified = Arc::new(AtomicBool::new(false));
     let begun = AtomicBool::new(false);
     let begin = || -> Result<Begun> {
-        planned.lock().expect("not poisoned").clear();
+        planned.lock().clear();
         let source = FileSource::local(&sources, links(args.spec.links))?;
         let target = place.target(source.is_single_file(), args, &servers, &state)?;
         let settings = Settings {
@@ -284,7 +285,7 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let mut ended = job.run()?;
     ended.summary.verified &= !unverified.load(Relaxed);
     if args.dry_run && ended.error.is_none() {
-        let planned = planned.lock().expect("not poisoned");
+        let planned = planned.lock();
         return print_plan(&ended, &planned, args.output.json, caller);
     }
     let code = report(&ended, args.output.json, caller)?;
@@ -320,7 +321,7 @@ fn tell(planned: &Arc<Mutex<Vec<Planned>>>) -> tidegate_fetch::put::UploadListen
         Event::Done(path, bytes) => tracing::info!("{path}: {} sent and verified", ByteCount(bytes)),
         Event::Skipped(path, _) => tracing::info!("{path}: there already"),
         Event::Would(path, bytes) => {
-            planned.lock().expect("not poisoned").push(Planned { path: path.to_string(), bytes });
+            planned.lock().push(Planned { path: path.to_string(), bytes });
         }
         // Listed at the end.
         Event::Failed(path, error) => tracing::debug!("{}: {error}", show(path)),

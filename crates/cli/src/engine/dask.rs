@@ -2,12 +2,13 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 
 use serde::Deserialize;
 use tidegate_contract::text::one_line;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::sys::sync::Mutex;
 
 use crate::engine::children::{ask_to_end, see_end};
 use crate::engine::quoting::double_quoted;
@@ -59,7 +60,7 @@ if __name__ == \"__main__\":
         thread::spawn(move || {
             for line in BufReader::new(stdout).lines().map_while(std::result::Result::ok) {
                 let line = serde_json::from_str(&line).ok();
-                let mut heard = heard.lock().expect("not poisoned");
+                let mut heard = heard.lock();
                 heard.line = line.or(heard.line);
             }
         });
@@ -67,7 +68,7 @@ if __name__ == \"__main__\":
         thread::spawn(move || {
             for line in BufReader::new(stderr.take(1 << 20)).lines().map_while(std::result::Result::ok) {
                 if !line.trim().is_empty() {
-                    heard.lock().expect("not poisoned").complaint = line;
+                    heard.lock().complaint = line;
                 }
             }
         });
@@ -105,7 +106,7 @@ impl Started for Tasks {
 
     fn look(&mut self) -> Result<Status> {
         let ended = self.child.try_wait().map_err(|error| Error::io("wait for", b"python3", error))?;
-        let said = self.said.lock().expect("not poisoned");
+        let said = self.said.lock();
         let why = Some(one_line(&said.complaint)).filter(|why| !why.is_empty());
         match (ended, said.line) {
             (Some(status), None) => {

@@ -1,7 +1,7 @@
 //! A lease of shards, kept at the service for as long as they are moved.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use tidegate_service::fleet::Leave;
 use tidegate_service::fleet::words::{RenewRequest, Renewed};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::fence::Fence;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::transfer::Interrupt;
 
 use super::Service;
@@ -79,21 +80,21 @@ impl Held {
 
     /// What the transfer does.
     pub fn saw(&self, seen: SeenHere) {
-        *self.seen.lock().expect("not poisoned") = seen;
+        *self.seen.lock() = seen;
     }
 
     fn left(&self) -> Option<Duration> {
-        self.leave.lock().expect("not poisoned").left(self.origin.elapsed())
+        self.leave.lock().left(self.origin.elapsed())
     }
 
     /// Renews it once.
     fn renew(&self) -> anyhow::Result<()> {
-        let SeenHere { streams, throughput_bps, bytes } = *self.seen.lock().expect("not poisoned");
+        let SeenHere { streams, throughput_bps, bytes } = *self.seen.lock();
         let asked = self.origin.elapsed();
         let request = RenewRequest { lease: self.lease, streams, throughput_bps, bytes };
         let renewed: Renewed = self.service.post("/mover/renew", &request)?;
         let term = Duration::from_millis(renewed.term_ms);
-        *self.leave.lock().expect("not poisoned") = Leave::granted(asked, term);
+        *self.leave.lock() = Leave::granted(asked, term);
         if let Some(streams) = renewed.streams {
             (self.granted)(streams);
         }
@@ -139,7 +140,7 @@ impl Held {
                     tracing::warn!("lease {}: {error}", self.lease);
                     // Nothing of it would be taken.
                     if !error.is_retryable() {
-                        *self.leave.lock().expect("not poisoned") = Leave::none();
+                        *self.leave.lock() = Leave::none();
                         self.interrupt.raise();
                         return;
                     }

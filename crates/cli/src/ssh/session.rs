@@ -3,14 +3,15 @@
 use std::io::{self, BufReader, Read};
 use std::net::SocketAddr;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_contract::text::one_line;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::wire::ticket::Address;
 
@@ -247,7 +248,7 @@ impl Session {
 
     /// Says something to the endpoint's end of ssh.
     pub fn order(&self, order: &Order) -> io::Result<()> {
-        let mut stdin = self.stdin.lock().expect("not poisoned");
+        let mut stdin = self.stdin.lock();
         let gone = || io::Error::new(io::ErrorKind::BrokenPipe, "the session of ssh has ended");
         say(stdin.as_mut().ok_or_else(gone)?, order)
     }
@@ -289,8 +290,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         self.over.store(true, Relaxed);
-        drop(self.stdin.get_mut().expect("not poisoned").take());
-        let child = self.child.get_mut().expect("not poisoned");
+        drop(self.stdin.get_mut().take());
+        let child = self.child.get_mut();
         let until = Instant::now() + LEAVING;
         while Instant::now() < until {
             if !matches!(child.try_wait(), Ok(None)) {

@@ -6,14 +6,15 @@ use std::io::{self, BufReader, Read};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use tidegate_contract::text::one_line;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::sys::sync::{Condvar, Mutex};
 use tidegate_transfer::transfer::route::random_run;
 use tidegate_transfer::wire::way::Carrier;
 
@@ -127,10 +128,10 @@ impl Direct {
 
     /// One that was made ahead, unless the endpoint has tired of it.
     fn ahead(&self) -> Option<TcpStream> {
-        if let Some(first) = self.first.lock().expect("not poisoned").take() {
+        if let Some(first) = self.first.lock().take() {
             return Some(first);
         }
-        let second = self.second.lock().expect("not poisoned").take()?;
+        let second = self.second.lock().take()?;
         second.join().ok()?.ok().filter(is_silent)
     }
 }
@@ -190,18 +191,18 @@ impl Reverse {
 
 impl Carrier for Reverse {
     fn connection(&self, patience: Duration) -> io::Result<TcpStream> {
-        if let Some(first) = self.came.waiting.lock().expect("not poisoned").pop_front() {
+        if let Some(first) = self.came.waiting.lock().pop_front() {
             return Ok(first);
         }
         let token = Bytes(self.came.token.to_vec());
         self.session.order(&Order::Dial { port: self.port, host: None, token })?;
         let until = Instant::now() + patience;
-        let mut waiting = self.came.waiting.lock().expect("not poisoned");
+        let mut waiting = self.came.waiting.lock();
         loop {
             if let Some(socket) = waiting.pop_front() {
                 return Ok(socket);
             }
-            if let Ok(why) = self.session.not_dialled.lock().expect("not poisoned").try_recv() {
+            if let Ok(why) = self.session.not_dialled.lock().try_recv() {
                 return Err(io::Error::new(io::ErrorKind::ConnectionRefused, one_line(&why)));
             }
             let left = until.saturating_duration_since(Instant::now());
@@ -209,7 +210,7 @@ impl Carrier for Reverse {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let glance = left.min(Duration::from_millis(20));
-            waiting = self.came.changed.wait_timeout(waiting, glance).expect("not poisoned").0;
+            waiting = self.came.changed.wait_timeout(waiting, glance).0;
         }
     }
 }
@@ -224,7 +225,7 @@ impl Drop for Reverse {
 
 impl Came {
     fn arrived(&self, socket: TcpStream) {
-        self.waiting.lock().expect("not poisoned").push_back(socket);
+        self.waiting.lock().push_back(socket);
         self.changed.notify_one();
     }
 
@@ -251,7 +252,7 @@ fn accept(listener: &TcpListener, came: &Arc<Came>) {
             continue;
         };
         {
-            let mut unproved = came.unproved.lock().expect("not poisoned");
+            let mut unproved = came.unproved.lock();
             if *unproved >= MAX_UNPROVED {
                 continue;
             }
@@ -260,7 +261,7 @@ fn accept(listener: &TcpListener, came: &Arc<Came>) {
         let came = Arc::clone(came);
         thread::spawn(move || {
             came.prove(socket);
-            *came.unproved.lock().expect("not poisoned") -= 1;
+            *came.unproved.lock() -= 1;
         });
     }
 }
@@ -339,7 +340,7 @@ impl Through {
             return Err(io::Error::new(kind, format!("a further session of ssh: {error}")));
         }
         ours.set_read_timeout(None)?;
-        let mut children = self.children.lock().expect("not poisoned");
+        let mut children = self.children.lock();
         children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
         children.push(child);
         Ok(ours)
@@ -348,14 +349,14 @@ impl Through {
 
 impl Carrier for Through {
     fn connection(&self, _: Duration) -> io::Result<TcpStream> {
-        let mut beginning = self.beginning.lock().expect("not poisoned");
+        let mut beginning = self.beginning.lock();
         while *beginning >= BEGUN_AT_ONCE {
-            beginning = self.begun.wait(beginning).expect("not poisoned");
+            beginning = self.begun.wait(beginning);
         }
         *beginning += 1;
         drop(beginning);
         let begun = self.begin();
-        *self.beginning.lock().expect("not poisoned") -= 1;
+        *self.beginning.lock() -= 1;
         self.begun.notify_one();
         begun
     }
@@ -363,7 +364,7 @@ impl Carrier for Through {
 
 impl Drop for Through {
     fn drop(&mut self) {
-        let children = self.children.get_mut().expect("not poisoned");
+        let children = self.children.get_mut();
         // Their connections are closed by now, at both ends, so that most have ended.
         let until = Instant::now() + Duration::from_secs(1);
         while Instant::now() < until && children.iter_mut().any(|child| matches!(child.try_wait(), Ok(None)))

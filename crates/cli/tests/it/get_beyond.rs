@@ -293,10 +293,10 @@ const LINKED: usize = 12 << 20;
 
 /// A file at `/f`, whose links give so many bytes each, in answers that end in the middle at last.
 fn expiring(content: &'static [u8], each: usize) -> Scripted {
-    let given = std::sync::Mutex::new(std::collections::HashMap::<String, usize>::new());
+    let given = tidegate_transfer::sys::sync::Mutex::new(std::collections::HashMap::<String, usize>::new());
     Scripted::http(move |request| {
         let link = request.path().rsplit('=').next().unwrap_or_default().to_owned();
-        let mut given = given.lock().expect("not poisoned");
+        let mut given = given.lock();
         let given = given.entry(link).or_default();
         if *given >= each {
             let why = b"<Code>AccessDenied</Code><Message>Request has expired</Message>";

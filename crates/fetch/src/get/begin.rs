@@ -81,10 +81,7 @@ impl DownloadState {
     /// The entry under which an earlier run left something of the same file, and of which other version of its server's,
     /// if it is of another.
     fn as_left(&self, file: &DownloadFile, entry: &Entry) -> (Entry, Option<Validators>) {
-        let left = self
-            .path
-            .journal()
-            .and_then(|journal| journal.lock().expect("not poisoned").left_version(&entry.path));
+        let left = self.path.journal().and_then(|journal| journal.lock().left_version(&entry.path));
         if let (Kind::File { size, fingerprint }, Some(left)) = (&entry.kind, left)
             && let Some(before) = left_by(&left, fingerprint)
             && left != *fingerprint
@@ -135,7 +132,7 @@ impl DownloadState {
         // Only what a sample has told is recorded so once it is complete.
         let (labelled, before) = self.as_left(file, &entry);
         let entry = if before == Some(ALTERNATING) { labelled } else { entry };
-        let root = self.path.journal()?.lock().expect("not poisoned").left_root(&entry)?;
+        let root = self.path.journal()?.lock().left_root(&entry)?;
         if !known || self.sink.has_part(&entry) || root == [0; 32] {
             return None;
         }
@@ -162,7 +159,7 @@ impl DownloadState {
     pub(super) fn remember(&self, file: &DownloadFile, fetched: &Fetched) -> bool {
         let Some(memory) = &self.memory else { return false };
         let path = file.record.path.as_bytes();
-        let put = memory.lock().expect("not poisoned").put(std::iter::once((path, fetched.clone())));
+        let put = memory.lock().put(std::iter::once((path, fetched.clone())));
         put.unwrap_or_else(|error| {
             tracing::warn!("cannot remember what was fetched: {error}");
             false
@@ -179,7 +176,7 @@ impl DownloadState {
     ) -> Result<Option<(HashMap<u64, Digest>, Vec<(u64, Digest)>)>> {
         let Some(journal) = self.path.journal() else { return Ok(None) };
         let left = {
-            let mut journal = journal.lock().expect("not poisoned");
+            let mut journal = journal.lock();
             if !journal.has_left(&entry.path) {
                 return Ok(None);
             }

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 
 use tidegate_transfer::manifest::Timestamp;
+use tidegate_transfer::sys::sync::{Condvar, Mutex};
 
 use crate::checksum::Hashers;
 use crate::get::file::{Body, DownloadFile};
@@ -39,17 +40,17 @@ pub(super) struct Check {
 
 impl DigestQueue {
     pub(super) fn push(&self, job: DigestJob) {
-        self.state.lock().expect("not poisoned").0.push_back(job);
+        self.state.lock().0.push_back(job);
         self.changed.notify_one();
     }
 
     pub(super) fn close(&self) {
-        self.state.lock().expect("not poisoned").1 = true;
+        self.state.lock().1 = true;
         self.changed.notify_all();
     }
 
     pub(super) fn take(&self) -> Option<DigestJob> {
-        let mut state = self.state.lock().expect("not poisoned");
+        let mut state = self.state.lock();
         loop {
             if state.1 {
                 return None;
@@ -57,7 +58,7 @@ impl DigestQueue {
             if let Some(job) = state.0.pop_front() {
                 return Some(job);
             }
-            state = self.changed.wait(state).expect("not poisoned");
+            state = self.changed.wait(state);
         }
     }
 }

@@ -72,7 +72,7 @@ impl DownloadState {
         let existing = self.existing(&record);
         let known = match (&existing, &self.memory) {
             (Ok(Some(existing)), Some(memory)) => {
-                let known = memory.lock().expect("not poisoned").get(record.path.as_bytes());
+                let known = memory.lock().get(record.path.as_bytes());
                 known.filter(|known| existing.is(known))
             }
             _ => None,
@@ -95,10 +95,7 @@ impl DownloadState {
         {
             return self.fail_one(&file, &error);
         }
-        let left = self
-            .path
-            .journal()
-            .is_some_and(|journal| journal.lock().expect("not poisoned").has_left(&record.path));
+        let left = self.path.journal().is_some_and(|journal| journal.lock().has_left(&record.path));
         let asks = left || (file.before.is_some() && record.checksums.is_empty());
         let task = if asks { Task::Look } else { Task::First };
         self.queue.push(&file, task, None);

@@ -1,8 +1,8 @@
 //! One file on its way: where it may come from, what became of that so far, and the bytes of the version
 //! that is being fetched.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use tidegate_control::units::duration_in_words;
@@ -10,6 +10,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::{FileId, Fingerprint, Timestamp, missing};
 use tidegate_transfer::outage::{self, Outage};
 use tidegate_transfer::pipeline::write_path::Incoming;
+use tidegate_transfer::sys::sync::{Mutex, MutexGuard};
 
 use crate::checksum::{Checksums, Hashers};
 use crate::get::memory::{ALTERNATING, Fetched, SEVERAL, Validators};
@@ -176,7 +177,7 @@ impl DownloadFile {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("not poisoned")
+        self.state.lock()
     }
 
     /// Its path, for people.
@@ -458,7 +459,7 @@ impl Body {
     }
 
     pub(super) fn front(&self) -> MutexGuard<'_, Front> {
-        self.front.lock().expect("not poisoned")
+        self.front.lock()
     }
 
     /// What is there of it comes from `before`.
@@ -469,7 +470,7 @@ impl Body {
     }
 
     pub(super) fn sources(&self) -> MutexGuard<'_, Sources> {
-        self.sources.lock().expect("not poisoned")
+        self.sources.lock()
     }
 
     pub(super) fn size(&self) -> u64 {

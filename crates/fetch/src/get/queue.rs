@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use tidegate_control::ByteCount;
 use tidegate_transfer::manifest::{BLOCK, FileId, SEGMENT};
 use tidegate_transfer::pipeline::work::Claim;
+use tidegate_transfer::sys::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::get::file::{Body, DownloadFile};
 use crate::host::Host;
@@ -142,7 +143,7 @@ impl Queue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("not poisoned")
+        self.state.lock()
     }
 
     /// Whether parts of `file` from several mirrors may be put together.
@@ -245,9 +246,9 @@ impl Queue {
                 return Some(job);
             }
             state = if state.pieces.is_empty() && state.claims.is_empty() {
-                self.changed.wait(state).expect("not poisoned")
+                self.changed.wait(state)
             } else {
-                self.changed.wait_timeout(state, NAP).expect("not poisoned").0
+                self.changed.wait_timeout(state, NAP).0
             };
         }
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use tidegate_transfer::catalogue::Catalogue;
@@ -13,6 +13,7 @@ use tidegate_transfer::pipeline::write_path::{
     Arrived, Incoming, Outcome, WriteHandler, WritePath, WrittenBy,
 };
 use tidegate_transfer::store::file_sink::FileSink;
+use tidegate_transfer::sys::sync::{Condvar, Mutex};
 use tidegate_transfer::text::show;
 use tidegate_transfer::throttle::Throttle;
 
@@ -79,23 +80,23 @@ impl DownloadState {
 
     /// Whether everything that was named has ended.
     pub(super) fn is_over(&self) -> bool {
-        let live = self.live.lock().expect("not poisoned");
+        let live = self.live.lock();
         live.fed && live.files.is_empty() && live.coming == 0
     }
 
     /// Waits for a file to end, or for `time` to pass.
     pub(super) fn wait(&self, time: Duration) {
-        let live = self.live.lock().expect("not poisoned");
-        drop(self.changed.wait_timeout(live, time).expect("not poisoned"));
+        let live = self.live.lock();
+        drop(self.changed.wait_timeout(live, time));
     }
 
     /// Connections that the hosts bear. Before any is known they are few; what a list names is known in a moment.
     pub(super) fn room(&self) -> u16 {
-        let mut live = self.live.lock().expect("not poisoned");
+        let mut live = self.live.lock();
         if !live.looked {
             live.looked = true;
             let unknown = |live: &mut Live| live.files.is_empty() && !live.fed;
-            live = self.changed.wait_timeout_while(live, MOMENT, unknown).expect("not poisoned").0;
+            live = self.changed.wait_timeout_while(live, MOMENT, unknown).0;
         }
         if !live.files.is_empty() {
             live.room = self.hosts.room(Instant::now());
@@ -104,7 +105,7 @@ impl DownloadState {
     }
 
     pub(super) fn active(&self) -> Vec<Active> {
-        let files: Vec<_> = self.live.lock().expect("not poisoned").files.values().cloned().collect();
+        let files: Vec<_> = self.live.lock().files.values().cloned().collect();
         let shown = files.into_iter().filter_map(|file| {
             let state = file.lock();
             state.started?;
@@ -118,16 +119,16 @@ impl DownloadState {
 
     /// The versions under way.
     pub(super) fn bodies(&self) -> Vec<Arc<Body>> {
-        let files: Vec<_> = self.live.lock().expect("not poisoned").files.values().cloned().collect();
+        let files: Vec<_> = self.live.lock().files.values().cloned().collect();
         files.iter().filter_map(|file| file.lock().body.clone()).collect()
     }
 
     /// About how much a later run finds of the files that have not ended.
     pub(super) fn kept(&self) -> u64 {
-        let files: Vec<_> = self.live.lock().expect("not poisoned").files.values().cloned().collect();
+        let files: Vec<_> = self.live.lock().files.values().cloned().collect();
         let journal = self.path.journal();
         let left = |file: &DownloadFile| {
-            let journal = journal.as_ref()?.lock().expect("not poisoned");
+            let journal = journal.as_ref()?.lock();
             Some(journal.left_bytes(&file.record.path))
         };
         let of = |file: &DownloadFile| match &file.lock().body {
@@ -150,12 +151,12 @@ impl DownloadState {
     /// Waits until another file may be under way; `false` once stopped. [`add`](Self::add) or
     /// [`pass_over`](Self::pass_over) must follow.
     pub(super) fn admit(&self) -> bool {
-        let mut live = self.live.lock().expect("not poisoned");
+        let mut live = self.live.lock();
         while live.files.len() + live.coming >= LIVE {
             if self.path.is_stopped() {
                 return false;
             }
-            live = self.changed.wait_timeout(live, Duration::from_millis(100)).expect("not poisoned").0;
+            live = self.changed.wait_timeout(live, Duration::from_millis(100)).0;
         }
         live.coming += 1;
         !self.path.is_stopped()
@@ -163,7 +164,7 @@ impl DownloadState {
 
     /// The file that was admitted is under way.
     pub(super) fn add(&self, file: &Arc<DownloadFile>) {
-        let mut live = self.live.lock().expect("not poisoned");
+        let mut live = self.live.lock();
         live.coming -= 1;
         live.files.insert(file.id, Arc::clone(file));
         drop(live);
@@ -172,20 +173,20 @@ impl DownloadState {
 
     /// What was admitted has ended already.
     pub(super) fn pass_over(&self) {
-        self.live.lock().expect("not poisoned").coming -= 1;
+        self.live.lock().coming -= 1;
         self.changed.notify_all();
     }
 
     /// Nothing more was named.
     pub(super) fn fed(&self) {
         self.path.ledger.all_listed();
-        self.live.lock().expect("not poisoned").fed = true;
+        self.live.lock().fed = true;
         self.changed.notify_all();
     }
 
     fn remove(&self, file: &DownloadFile) {
         self.release(file);
-        self.live.lock().expect("not poisoned").files.remove(&file.id);
+        self.live.lock().files.remove(&file.id);
         self.changed.notify_all();
     }
 
@@ -201,7 +202,7 @@ impl DownloadState {
             return Ok(());
         }
         self.release(file);
-        let mut spoken_for = self.spoken_for.lock().expect("not poisoned");
+        let mut spoken_for = self.spoken_for.lock();
         let stat = rustix::fs::fstatvfs(&self.settings.out)
             .map_err(|error| Error::io("look at", &self.settings.base, error))?;
         let free = stat.f_bavail.saturating_mul(stat.f_frsize);
@@ -221,14 +222,14 @@ impl DownloadState {
 
     /// A file needs no more room than it has.
     fn release(&self, file: &DownloadFile) {
-        let mut spoken_for = self.spoken_for.lock().expect("not poisoned");
+        let mut spoken_for = self.spoken_for.lock();
         *spoken_for -= file.reserved.swap(0, Relaxed);
     }
 
     /// Bytes of a file have been written.
     pub(super) fn count_written(&self, body: &Body, bytes: u64) {
         body.written.fetch_add(bytes, Relaxed);
-        let mut spoken_for = self.spoken_for.lock().expect("not poisoned");
+        let mut spoken_for = self.spoken_for.lock();
         let needed = bytes.min(body.file.reserved.load(Relaxed));
         body.file.reserved.fetch_sub(needed, Relaxed);
         *spoken_for -= needed;
@@ -360,7 +361,7 @@ impl WriteHandler for DownloadState {
     fn ended(&self, outcomes: Vec<(FileId, Outcome)>) {
         let mut remembered = Vec::new();
         for (id, outcome) in outcomes {
-            let file = self.live.lock().expect("not poisoned").files.get(&id).map(Arc::clone);
+            let file = self.live.lock().files.get(&id).map(Arc::clone);
             let Some(file) = file else { continue };
             match outcome {
                 Outcome::Committed => remembered.extend(self.committed(&file)),
@@ -373,7 +374,7 @@ impl WriteHandler for DownloadState {
             }
         }
         if let (Some(journal), false) = (self.path.journal(), remembered.is_empty()) {
-            let mut journal = journal.lock().expect("not poisoned");
+            let mut journal = journal.lock();
             if let Err(error) = journal.settled(remembered.iter().map(|entry| &**entry)) {
                 tracing::warn!("the journal cannot be written: {error}");
             }

@@ -1,7 +1,7 @@
 //! The threads of a download: started together, resized by the set-point, and let go at the end.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use tidegate_transfer::quota::{Quota, Share};
 use tidegate_transfer::store::Sink;
 use tidegate_transfer::store::apart::Apart;
 use tidegate_transfer::store::file_sink::FileSink;
+use tidegate_transfer::sys::sync::{Condvar, Mutex};
 use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::route::transfer_id;
@@ -171,7 +172,7 @@ impl DownloadThreads {
         }
         self.shared.path.ledger.leaves(self.shared.kept().max(left));
         self.shared.path.release_journal();
-        let files = std::mem::take(&mut self.shared.live.lock().expect("not poisoned").files);
+        let files = std::mem::take(&mut self.shared.live.lock().files);
         files.into_values().for_each(|file| drop(file.lock().body.take()));
     }
 }

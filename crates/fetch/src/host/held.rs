@@ -2,7 +2,8 @@
 //! tried now and then.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard};
+
+use tidegate_transfer::sys::sync::{Mutex, MutexGuard};
 
 /// Connections that servers bore when they last asked for less, by host and port.
 ///
@@ -47,6 +48,6 @@ impl HeldCeilings {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, u16>> {
-        self.now.lock().expect("not poisoned")
+        self.now.lock()
     }
 }

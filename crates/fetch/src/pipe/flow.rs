@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use tidegate_control::units::duration_in_words;
@@ -12,6 +12,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::outage::{self, Outage};
 use tidegate_transfer::pipeline::waits::WorkerTime;
+use tidegate_transfer::sys::sync::{Condvar, Mutex, MutexGuard};
 use tidegate_transfer::throttle::Throttle;
 
 use crate::checksum::Checksums;
@@ -198,7 +199,7 @@ impl PipeState {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("not poisoned")
+        self.state.lock()
     }
 
     // The rule's side ----------------------------------------------------------------------------------
@@ -280,7 +281,7 @@ impl PipeState {
             Some(size) if size == at => PipeFront::Ended { size, vouched: flow.vouched.clone() },
             _ => {
                 state.idle.begin();
-                let mut state = self.changed.wait_timeout(state, NAP).expect("not poisoned").0;
+                let mut state = self.changed.wait_timeout(state, NAP).0;
                 state.idle.end();
                 PipeFront::Waits
             }
@@ -327,17 +328,13 @@ impl PipeState {
                     return Some(PipeClaim { number, record, hosts, mirror, pin, range });
                 }
             }
-            state = if full {
-                self.wait_for_window(state)
-            } else {
-                self.changed.wait_timeout(state, NAP).expect("not poisoned").0
-            };
+            state = if full { self.wait_for_window(state) } else { self.changed.wait_timeout(state, NAP).0 };
         }
     }
 
     fn wait_for_window<'s>(&'s self, mut state: MutexGuard<'s, State>) -> MutexGuard<'s, State> {
         state.full.begin();
-        state = self.changed.wait_timeout(state, NAP).expect("not poisoned").0;
+        state = self.changed.wait_timeout(state, NAP).0;
         state.full.end();
         state
     }

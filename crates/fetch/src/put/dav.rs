@@ -3,13 +3,14 @@
 
 use std::collections::HashSet;
 use std::io::Read;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 
 use md5::{Digest, Md5};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
 use crate::foreign::io_words;
@@ -271,7 +272,7 @@ impl DavConnection {
             if self.shared.single.is_some() && end > 0 {
                 return Ok(());
             }
-            if self.shared.made.lock().expect("not poisoned").contains(directory) {
+            if self.shared.made.lock().contains(directory) {
                 continue;
             }
             let mut url = if end == 0 { self.shared.base.clone() } else { self.shared.url(directory) };
@@ -284,7 +285,7 @@ impl DavConnection {
                 200..400 | 403 | 405 | 409 | 501 => reply.finish(),
                 _ => return Err(self.refused("MKCOL", &url, reply)),
             }
-            let mut made = self.shared.made.lock().expect("not poisoned");
+            let mut made = self.shared.made.lock();
             if made.len() < MAX_MADE {
                 made.insert(directory.to_vec());
             }

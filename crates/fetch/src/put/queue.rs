@@ -2,8 +2,8 @@
 //! here, and each queue has its bound.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tidegate_control::ByteCount;
@@ -11,6 +11,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::pipeline::staging::{Block, Staging};
 use tidegate_transfer::pipeline::waits::WorkerTime;
+use tidegate_transfer::sys::sync::{Condvar, Mutex, MutexGuard};
 
 use crate::put::target::{PieceSums, Present, UploadFile};
 
@@ -202,7 +203,7 @@ impl UploadQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("not poisoned")
+        self.state.lock()
     }
 
     /// Bytes of staging in all, and those that nobody has set aside.
@@ -236,7 +237,7 @@ impl UploadQueue {
     pub fn add(&self, file: Arc<UploadFile>) -> bool {
         let mut state = self.lock();
         while state.listed.len() >= MAX_LISTED && !state.stopped {
-            state = self.list.wait(state).expect("not poisoned");
+            state = self.list.wait(state);
         }
         if state.stopped {
             return false;
@@ -285,7 +286,7 @@ impl UploadQueue {
     /// Waits until there is an outcome, at most for `time`.
     pub fn wait(&self, time: Duration) {
         let state = self.lock();
-        drop(self.over.wait_timeout(state, time).expect("not poisoned"));
+        drop(self.over.wait_timeout(state, time));
     }
 
     /// Everybody looks again whether there is something for them.
@@ -351,7 +352,7 @@ impl UploadQueue {
                 return Some(reading);
             }
             state.filling.begin();
-            state = self.read.wait(state).expect("not poisoned");
+            state = self.read.wait(state);
             state.filling.end();
         }
     }
@@ -385,7 +386,7 @@ impl UploadQueue {
             });
         };
         state.free -= reserved;
-        file.state.lock().expect("not poisoned").in_flight += 1;
+        file.state.lock().in_flight += 1;
         let room = Room { queue: Arc::clone(self), reserved, blocks: Vec::new() };
         Some(ReadTask::Part(file, number, room))
     }
@@ -416,7 +417,7 @@ impl UploadQueue {
                 return Some(SendTask::Begin(file));
             }
             state.taking.begin();
-            state = self.send.wait(state).expect("not poisoned");
+            state = self.send.wait(state);
             state.taking.end();
         }
     }

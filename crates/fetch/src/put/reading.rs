@@ -165,7 +165,7 @@ fn pieces(file: &UploadFile, present: &Present) -> Vec<Range<u64>> {
 
 fn stream(shared: &Arc<UploadState>, file: &Arc<UploadFile>, throttle: Option<&Throttle>) {
     let (to, from) = sync_channel(AHEAD);
-    file.state.lock().expect("not poisoned").in_flight += 1;
+    file.state.lock().in_flight += 1;
     let content = PartContent::Stream(from);
     shared.queue.send(SendTask::UploadPart(UploadPart {
         file: Arc::clone(file),

@@ -5,7 +5,7 @@ mod sums;
 
 use std::collections::HashMap;
 use std::io::{self, Read};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use md5::{Digest, Md5};
 use rusty_s3::Method;
@@ -13,6 +13,7 @@ use tidegate_control::ByteCount;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
 use self::sums::SumsSent;
@@ -311,7 +312,7 @@ impl UploadConnection for S3Connection {
             }
             from = page.next;
         }
-        *self.under_way.listed.lock().expect("not poisoned") = listed;
+        *self.under_way.listed.lock() = listed;
         Ok(inhabited)
     }
 
@@ -364,7 +365,7 @@ impl UploadConnection for S3Connection {
             // Of another version of the source, cut otherwise, or gone.
             self.abort(file, id)?;
         }
-        let others = self.under_way.listed.lock().expect("not poisoned").remove(key).unwrap_or_default();
+        let others = self.under_way.listed.lock().remove(key).unwrap_or_default();
         for id in others.into_iter().filter(|id| ours.as_ref().is_none_or(|(ours, _)| ours != id)) {
             // Another host's, or ours from before its state was lost: each part is compared before it is
             // relied upon, and completing names each part by its tag, so nothing can be mixed.

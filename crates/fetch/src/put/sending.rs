@@ -165,7 +165,7 @@ impl Worker<'_> {
 
     fn begin(&mut self, file: &Arc<UploadFile>) {
         let shared = self.shared;
-        let compared = file.state.lock().expect("not poisoned").differs;
+        let compared = file.state.lock().differs;
         if shared.inhabited.load(Relaxed) && !compared {
             match self.again(|connection| connection.look(file)) {
                 Ok(Some(present)) if present.bytes == Some(file.size) => {
@@ -203,7 +203,7 @@ impl Worker<'_> {
         let shared = self.shared;
         let UploadPart { file, number, content, tries } = piece;
         let upload = {
-            let state = file.state.lock().expect("not poisoned");
+            let state = file.state.lock();
             match state.failed {
                 Some(_) => Err(()),
                 None => Ok(state.upload.clone()),
@@ -226,7 +226,7 @@ impl Worker<'_> {
             }
             Ok(Sent::Whole(stored)) => {
                 drop(content);
-                file.state.lock().expect("not poisoned").in_flight -= 1;
+                file.state.lock().in_flight -= 1;
                 shared.stored(&file, &stored);
             }
             Err(refusal) => {
@@ -241,7 +241,7 @@ impl Worker<'_> {
         let shared = self.shared;
         let UploadPart { file, number, content, tries } = piece;
         let (met, before) = {
-            let mut state = file.state.lock().expect("not poisoned");
+            let mut state = file.state.lock();
             (state.met.take(), state.tries)
         };
         if let Some(error) = met {
@@ -257,7 +257,7 @@ impl Worker<'_> {
         if matches!(content, PartContent::Stream(_)) {
             // The stream is lost; the file is read again.
             drop(content);
-            file.state.lock().expect("not poisoned").tries = tries;
+            file.state.lock().tries = tries;
             if self.rest(&refusal, tries) {
                 shared.queue.read_stream(&file);
             }
@@ -275,7 +275,7 @@ impl Worker<'_> {
             return shared.give_up(file, error);
         }
         let (id, parts) = {
-            let state = file.state.lock().expect("not poisoned");
+            let state = file.state.lock();
             let parts: Option<Vec<_>> = state.confirmed.iter().cloned().collect();
             (state.upload.clone(), parts)
         };

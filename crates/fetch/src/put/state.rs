@@ -2,8 +2,8 @@
 //! failed. Each file ends exactly once.
 
 use std::fmt::Display;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate_control::ByteCount;
@@ -12,6 +12,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::store::Source;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::throttle::{Limits, Throttle};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
@@ -120,7 +121,7 @@ impl UploadState {
     /// Whether `file` is remembered as verified with what bears its name.
     pub fn remembers(&self, file: &UploadFile, present: &Present) -> bool {
         let Some(catalogue) = &self.settings.catalogue else { return false };
-        let known = catalogue.lock().expect("not poisoned").get(file.path.as_bytes());
+        let known = catalogue.lock().get(file.path.as_bytes());
         !self.settings.checksum && !present.tag.is_empty() && known == Some(Self::memory(file, &present.tag))
     }
 
@@ -134,7 +135,7 @@ impl UploadState {
     fn remember(&self, file: &UploadFile, tag: &str) {
         let Some(catalogue) = self.settings.catalogue.as_ref().filter(|_| !tag.is_empty()) else { return };
         let seen = (file.path.as_bytes(), Self::memory(file, tag));
-        if let Err(error) = catalogue.lock().expect("not poisoned").put(std::iter::once(seen)) {
+        if let Err(error) = catalogue.lock().put(std::iter::once(seen)) {
             tracing::warn!("{} will be looked at again next time: {error}", file.path);
         }
     }
@@ -151,7 +152,7 @@ impl UploadState {
 
     /// What bears the file's name is another content: the file is sent.
     pub fn begin_anew(&self, file: &Arc<UploadFile>) {
-        file.state.lock().expect("not poisoned").differs = true;
+        file.state.lock().differs = true;
         self.queue.send(SendTask::Begin(Arc::clone(file)));
     }
 
@@ -165,7 +166,7 @@ impl UploadState {
 
     /// Whether an earlier run has brought this part there; then it is confirmed.
     pub fn has(&self, file: &Arc<UploadFile>, number: u32, length: u64, sums: PieceSums) -> bool {
-        let mut state = file.state.lock().expect("not poisoned");
+        let mut state = file.state.lock();
         let hex = data_encoding::HEXLOWER.encode(&sums.md5);
         let same = |part: &&crate::remote::s3::answer::Part| {
             part.number == number && part.bytes == length && part.tag == hex
@@ -180,7 +181,7 @@ impl UploadState {
 
     /// Part `number` is at the target.
     pub fn confirmed(&self, file: &Arc<UploadFile>, number: u32, tag: String, sums: PieceSums) {
-        let mut state = file.state.lock().expect("not poisoned");
+        let mut state = file.state.lock();
         state.in_flight -= 1;
         if let Some(slot) = state.confirmed.get_mut(number as usize - 1)
             && slot.is_none()
@@ -207,7 +208,7 @@ impl UploadState {
         } else {
             self.settings.unverified.store(true, Relaxed);
         }
-        let already = file.state.lock().expect("not poisoned").already;
+        let already = file.state.lock().already;
         self.ledger.done(file.size - already);
         (self.tell)(UploadEvent::Done(&file.path, file.size));
         self.queue.ended();
@@ -215,7 +216,7 @@ impl UploadState {
 
     /// A reader met an error while the file is being sent; the network will find its stream cut off.
     pub fn note(&self, file: &UploadFile, error: Error) {
-        file.state.lock().expect("not poisoned").met = Some(error);
+        file.state.lock().met = Some(error);
     }
 
     /// A piece in a worker's hands will not arrive, and so the file will not.
@@ -226,7 +227,7 @@ impl UploadState {
 
     /// A piece is no longer in a worker's hands.
     pub fn part_done(&self, file: &Arc<UploadFile>) {
-        file.state.lock().expect("not poisoned").in_flight -= 1;
+        file.state.lock().in_flight -= 1;
         self.conclude(file);
     }
 
@@ -235,7 +236,7 @@ impl UploadState {
         if self.is_over() || error.kind == ErrorKind::Interrupted {
             return;
         }
-        file.state.lock().expect("not poisoned").failed.get_or_insert(error);
+        file.state.lock().failed.get_or_insert(error);
         self.queue.forget(file);
         self.conclude(file);
     }
@@ -243,7 +244,7 @@ impl UploadState {
     /// Ends a failed file once none of its pieces is in anybody's hands. What was sent of it is removed,
     /// unless the server could not be reached: then another run goes on with it.
     fn conclude(&self, file: &Arc<UploadFile>) {
-        let mut state = file.state.lock().expect("not poisoned");
+        let mut state = file.state.lock();
         if state.in_flight > 0 || state.ended || state.concluded {
             return;
         }
@@ -261,7 +262,7 @@ impl UploadState {
 
     /// Enters a failed file into the ledger.
     pub fn failed(&self, file: &Arc<UploadFile>) {
-        let error = file.state.lock().expect("not poisoned").failed.clone();
+        let error = file.state.lock().failed.clone();
         if let Some(error) = error.filter(|_| self.end(file)) {
             (self.tell)(UploadEvent::Failed(file.path.as_bytes(), &error));
             self.ledger.failed(file.path.as_bytes(), error, true);
@@ -271,6 +272,6 @@ impl UploadState {
 
     /// Whether this is the file's end, and no other was.
     fn end(&self, file: &UploadFile) -> bool {
-        !std::mem::replace(&mut file.state.lock().expect("not poisoned").ended, true)
+        !std::mem::replace(&mut file.state.lock().ended, true)
     }
 }

@@ -1,7 +1,6 @@
 //! Where files go: what S3 and WebDAV have in common, and what a file becomes there.
 
 use std::io::Read;
-use std::sync::Mutex;
 
 use md5::{Digest as _, Md5};
 use tidegate_control::ByteCount;
@@ -9,6 +8,7 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::{BLOCK, Fingerprint, Kind, Timestamp};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::store::Listed;
+use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
 use crate::checksum::Crc64;
@@ -144,7 +144,7 @@ impl UploadFile {
 
     /// Its upload in parts was begun, or is continued with the parts that the server has.
     pub fn multipart_started(&self, id: String, have: Vec<Part>) {
-        let mut state = self.state.lock().expect("not poisoned");
+        let mut state = self.state.lock();
         state.upload = Some(id);
         state.have = have;
         state.confirmed = vec![None; self.plan.count as usize];

@@ -2,13 +2,13 @@
 //! tells which of them are ours, and of which version of the source.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::manifest::Fingerprint;
 use tidegate_transfer::record_log::{RecordLog, Replay};
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::sys::sync::Mutex;
 
 const MAGIC: &[u8; 8] = b"TGBEGN01";
 
@@ -76,19 +76,19 @@ impl UnfinishedUploads {
 
     /// Our upload of `key`, and of which version of the source.
     pub fn get(&self, key: &str) -> Option<(String, Fingerprint)> {
-        self.state.lock().expect("not poisoned").open.get(key).cloned()
+        self.state.lock().open.get(key).cloned()
     }
 
     /// An upload was begun.
     pub fn started(&self, key: &str, id: &str, version: Fingerprint) {
-        let mut state = self.state.lock().expect("not poisoned");
+        let mut state = self.state.lock();
         state.open.insert(key.to_owned(), (id.to_owned(), version));
         state.append(&Change::Started { key: key.to_owned(), id: id.to_owned(), version });
     }
 
     /// The upload of `key` is complete or aborted.
     pub fn ended(&self, key: &str) {
-        let mut state = self.state.lock().expect("not poisoned");
+        let mut state = self.state.lock();
         if state.open.remove(key).is_some() {
             state.append(&Change::Ended { key: key.to_owned() });
         }

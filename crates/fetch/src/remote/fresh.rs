@@ -1,9 +1,10 @@
 //! Links that expire: whoever knows how to get a fresh one is asked, once a server refuses the one that it has.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::sys::sync::{Mutex, MutexGuard};
 use url::Url;
 
 use super::{Ask, Refusal};
@@ -110,12 +111,12 @@ impl FreshUrls {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Url, Arc<Mutex<FreshUrl>>>> {
-        self.known.lock().expect("not poisoned")
+        self.known.lock()
     }
 }
 
 fn locked(known: &Mutex<FreshUrl>) -> MutexGuard<'_, FreshUrl> {
-    known.lock().expect("not poisoned")
+    known.lock()
 }
 
 /// The refusal, and why it stays one.

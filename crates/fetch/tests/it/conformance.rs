@@ -2,11 +2,12 @@
 
 use crate::common::conformance::{Subject, conforms};
 use std::fs;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 use testkit::nginx::Nginx;
 use testkit::vsftpd::{Security, Vsftpd};
 use tidegate_fetch::remote::servers::{ServerSettings, Servers};
+use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
 const NO_NGINX: &str = "nginx is not installed";
@@ -21,17 +22,17 @@ fn http(secure: bool) -> Option<Subject> {
     let nginx = Nginx::start(root.path())?;
     let settings = ServerSettings { ca: secure.then(|| nginx.certificates().ca.clone()), ..settings() };
     let nginx = Arc::new(Mutex::new(nginx));
-    let denied = nginx.lock().expect("unharmed").url("forbidden/x");
+    let denied = nginx.lock().url("forbidden/x");
     let [for_urls, for_restart, for_count] = [0; 3].map(|_| Arc::clone(&nginx));
     Some(Subject {
         remotes: Box::new(Servers::new(&settings)),
         root,
         url: Box::new(move |path| {
-            let nginx = for_urls.lock().expect("unharmed");
+            let nginx = for_urls.lock();
             if secure { nginx.secure_url(path) } else { nginx.url(path) }
         }),
-        restart: Some(Box::new(move || for_restart.lock().expect("unharmed").restart())),
-        connections: Some(Box::new(move || for_count.lock().expect("unharmed").connections())),
+        restart: Some(Box::new(move || for_restart.lock().restart())),
+        connections: Some(Box::new(move || for_count.lock().connections())),
         denied: Some(denied),
         written: None,
         _server: Box::new(nginx),
@@ -53,9 +54,9 @@ fn ftp(security: Security) -> Option<Subject> {
     Some(Subject {
         remotes: Box::new(Servers::new(&settings)),
         root,
-        url: Box::new(move |path| for_urls.lock().expect("unharmed").url(path)),
-        restart: Some(Box::new(move || for_restart.lock().expect("unharmed").restart())),
-        connections: Some(Box::new(move || for_count.lock().expect("unharmed").logins())),
+        url: Box::new(move |path| for_urls.lock().url(path)),
+        restart: Some(Box::new(move || for_restart.lock().restart())),
+        connections: Some(Box::new(move || for_count.lock().logins())),
         denied: Some(denied),
         written: None,
         _server: Box::new(vsftpd),

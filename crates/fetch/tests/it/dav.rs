@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use testkit::nginx::Nginx;
@@ -23,6 +23,7 @@ use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::terms::Links;
 use tidegate_transfer::transfer::Pace;
 use url::Url;
@@ -247,7 +248,7 @@ impl Stored {
         let mut words = request.lines[0].split(' ');
         let (method, target) = (words.next().expect("a method"), words.next().expect("a target"));
         let path = target.split('?').next().expect("a path").to_owned();
-        let mut files = self.0.lock().expect("unharmed");
+        let mut files = self.0.lock();
         let empty = [("content-length", "0")];
         let answer = match method {
             "PUT" => {
@@ -308,7 +309,7 @@ fn content_goes_where_the_server_sends_it_and_the_login_does_not() {
         std::fs::remove_dir_all(tree.path().join("a b")).expect("removed");
         let ran = put(&tree.path().join(""), to, None);
         assert_eq!((ran.result, &ran.failures[..], ran.verified), (Ok(()), &[][..], true));
-        let there = stored.0.lock().expect("unharmed");
+        let there = stored.0.lock();
         for (name, data) in files.iter().filter(|(name, _)| !name.starts_with("a b")) {
             let url = door.url("in/").join(name).expect("a URL");
             assert_eq!(there.get(url.path()), Some(data), "{name}");

@@ -5,8 +5,10 @@ use std::fmt;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::ffi::OsStrExt as _;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::time::Duration;
+
+use tidegate_transfer::sys::sync::Mutex;
 
 use crate::common::in_memory::{Place, drive};
 use crate::common::moto;
@@ -54,13 +56,12 @@ struct Shown(Arc<Mutex<Vec<String>>>);
 
 impl Shown {
     fn add(&self, text: impl Into<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());
+        self.0.lock().push(text.into());
     }
 
     /// Nothing of it reaches beyond its line, and there were at least `least` texts, one with each of `words`.
     fn assert_harmless(&self, least: usize, words: &[&str]) {
-        let texts =
-            [&*self.0.lock().expect("unharmed"), &*logs().0.lock().expect("unharmed")].map(Clone::clone);
+        let texts = [&*self.0.lock(), &*logs().0.lock()].map(Clone::clone);
         for text in texts.iter().flatten() {
             assert_eq!(text.chars().find(|&c| is_hidden(c)), None, "{text:?}");
             assert!(text.len() < 10_000, "{} bytes", text.len());
@@ -119,7 +120,7 @@ fn get(names: Names, servers: &ServerSettings, shown: &Shown) {
     let sidecars = Arc::new(Mutex::new(sidecars));
     let (heard, kept) = (shown.clone(), Arc::clone(&sidecars));
     let tell = move |event: DownloadEvent<'_>| {
-        let mut sidecars = kept.lock().expect("unharmed");
+        let mut sidecars = kept.lock();
         match event {
             DownloadEvent::Done { record, got } | DownloadEvent::Skipped { record, got } => {
                 let (url, bytes) = (&got.url, Some(got.bytes));
@@ -146,7 +147,7 @@ fn get(names: Names, servers: &ServerSettings, shown: &Shown) {
     failures.iter().for_each(|failure| shown.add(&failure.error.message));
     drop(download);
     let sidecars = Arc::try_unwrap(sidecars).expect("nobody else has them");
-    let written = sidecars.into_inner().expect("unharmed").write(true).expect("written");
+    let written = sidecars.into_inner().write(true).expect("written");
     written.notes.iter().for_each(|note| shown.add(note));
     for name in written.files {
         let text = std::fs::read_to_string(place.path().join(name)).expect("text");

@@ -110,7 +110,7 @@ fn open_connections_and_the_first_set_point_keep_to_what_a_host_bears() {
     let first = download.bounds().network.max;
     assert!((3..=12).contains(&first), "{first} before the first set-point");
     drive(&mut download, |_| 12).unwrap();
-    assert_eq!(told.lock().unwrap().done.len(), 120);
+    assert_eq!(told.lock().done.len(), 120);
     for (host, ceiling) in [("a", 3), ("b", 9)] {
         let most = world.served(host).most_open.load(Relaxed);
         assert!((1..=ceiling).contains(&most), "{most} were open to {host} at once");
@@ -153,7 +153,7 @@ fn a_server_that_refuses_above_a_number_gets_that_number_and_the_next_run_begins
             settings.held = Arc::clone(&held);
         });
         drive(&mut download, |_| 32).unwrap();
-        assert_eq!(told.lock().unwrap().done.len(), items.len(), "bears {bears}");
+        assert_eq!(told.lock().done.len(), items.len(), "bears {bears}");
         for (name, item) in &items {
             assert!(place.read(name) == Some(item.content()), "{name}, bears {bears}");
         }
@@ -195,7 +195,7 @@ fn a_server_that_only_answers_later_when_more_is_asked_of_it_is_asked_for_less()
     let (mut download, told) = start(&world, &place, records, |settings| settings.held = Arc::clone(&held));
     let served = world.served("h");
     drive(&mut download, |_| if served.opens.load(Relaxed) < 30 { 4 } else { 16 }).unwrap();
-    assert_eq!(told.lock().unwrap().done.len(), items.len());
+    assert_eq!(told.lock().done.len(), items.len());
     let noted = held.noted();
     let [(server, bears)] = &noted[..] else { panic!("it has pushed back: {noted:?}") };
     assert!(server == "h:80" && (4..=8).contains(bears), "{noted:?}");
@@ -207,9 +207,9 @@ fn an_idle_connection_takes_half_of_the_last_part() {
     let (world, place, item) = slow_file();
     let (mut download, told) = start(&world, &place, vec![record("f", &["http://h/f"])], |_| {});
     drive(&mut download, |_| 4).unwrap();
-    assert_eq!(told.lock().unwrap().done.len(), 1);
+    assert_eq!(told.lock().done.len(), 1);
     assert!(place.read("f") == Some(item.content()));
-    let asked = world.asked.lock().unwrap();
+    let asked = world.asked.lock();
     assert!(asked.len() >= 3, "{asked:?}");
     assert!(asked.iter().any(|(_, range)| range.start > 0 && range.end == 8 * MIB), "{asked:?}");
     let again = download.ledger().totals().bytes_again;
@@ -226,7 +226,7 @@ fn a_connection_that_falls_silent_holds_up_nobody() {
     let begun = Instant::now();
     drive(&mut download, |_| 4).unwrap();
     assert!(begun.elapsed() < Duration::from_secs(50), "it waited for the silent one");
-    assert_eq!(told.lock().unwrap().done.len(), 1);
+    assert_eq!(told.lock().done.len(), 1);
     assert!(place.read("f") == Some(item.content()));
 }
 
@@ -239,7 +239,7 @@ fn offsets_beyond_32_bits_are_right() {
         settings.chunk = Some(tidegate_control::ByteCount::mib(64));
     });
     drive(&mut download, |_| 4).unwrap();
-    assert_eq!(told.lock().unwrap().done["f"].bytes, bytes);
+    assert_eq!(told.lock().done["f"].bytes, bytes);
     let there = std::fs::metadata(place.path().join("f")).unwrap();
     assert_eq!(there.len(), bytes);
     use std::os::unix::fs::MetadataExt;
@@ -260,7 +260,7 @@ fn small_files_share_a_connection_and_large_ones_are_split() {
     }
     let told = get(&world, &place, records);
     assert_eq!(told.done.len(), 101, "{told:?}");
-    let asked = world.asked.lock().unwrap();
+    let asked = world.asked.lock();
     assert_eq!(asked.iter().filter(|(url, _)| !url.ends_with("large")).count(), 100, "one request each");
     let parts = asked.iter().filter(|(url, _)| url.ends_with("large"));
     assert!(parts.clone().count() >= 8, "{:?}", parts.collect::<Vec<_>>());
@@ -278,7 +278,7 @@ fn without_chunks_a_file_stays_with_one_connection() {
     }
     let (mut download, told) = start(&world, &place, records, |settings| settings.chunk = None);
     drive(&mut download, |_| 8).unwrap();
-    assert_eq!(told.lock().unwrap().done.len(), 3);
+    assert_eq!(told.lock().done.len(), 3);
     assert_eq!(world.served("h").opens.load(Relaxed), 3);
     assert!(place.read("c") == Some(item.content()));
 }
@@ -297,7 +297,7 @@ fn without_pipelining_each_file_has_a_connection_of_its_own() {
             (settings.pipelining, settings.chunk) = (pipelining, None);
         });
         drive(&mut download, |_| 2).unwrap();
-        assert_eq!(told.lock().unwrap().done.len(), 12);
+        assert_eq!(told.lock().done.len(), 12);
         let made = world.served("h").made.load(Relaxed);
         assert!(if pipelining { made <= wanted } else { made == wanted }, "{made} connections");
         assert!(world.served("h").most_open.load(Relaxed) <= 2);
@@ -371,7 +371,7 @@ fn what_got_its_name_just_before_a_crash_is_recognised() {
     world.rules("slow", Rules { rate: Some(MIB / 2), ..Rules::default() });
     let records = || vec![record("a", &["http://quick/a"]), record("b", &["http://slow/b"])];
     let (mut download, told) = start(&world, &place, records(), |_| {});
-    until(&mut download, 2, || told.lock().unwrap().done.contains_key("a"));
+    until(&mut download, 2, || told.lock().done.contains_key("a"));
     drop(download);
     world.rules("slow", Rules::default());
     let opens = world.served("quick").opens.load(Relaxed);
@@ -443,5 +443,5 @@ fn rates_are_kept() {
     drive(&mut download, |_| 4).unwrap();
     // 33.5 Mbit at 64 Mbit/s in all.
     assert!(begun.elapsed() >= Duration::from_millis(450), "{:?}", begun.elapsed());
-    assert_eq!(told.lock().unwrap().done.len(), 1);
+    assert_eq!(told.lock().done.len(), 1);
 }

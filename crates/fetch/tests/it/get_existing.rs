@@ -18,7 +18,7 @@ fn get_over(world: &Arc<World>, place: &Place, records: Vec<Record>) -> Told {
     let (mut download, told) = start(world, place, records, |settings| settings.overwrite = true);
     drive(&mut download, |_| 8).expect("no error");
     drop(download);
-    Arc::try_unwrap(told).expect("nobody else").into_inner().expect("not poisoned")
+    Arc::try_unwrap(told).expect("nobody else").into_inner()
 }
 
 /// The refusal to replace a file, which is one line that says what to do.
@@ -54,7 +54,7 @@ fn a_file_that_no_earlier_run_wrote_is_replaced_only_if_asked() {
     }
     assert!(told.failed["other-size"].message.contains("it has 4 bytes, and should have 3145728"));
     assert_eq!(told.done.keys().collect::<Vec<_>>(), ["free"], "others go on");
-    let asked = world.asked.lock().expect("not poisoned").clone();
+    let asked = world.asked.lock().clone();
     assert!(
         asked.iter().all(|(url, _)| url == "http://h/free"),
         "no bytes of theirs were asked for: {asked:?}"
@@ -164,7 +164,7 @@ fn a_name_that_is_taken_meanwhile_stays_taken() {
     world.rules("h", Rules::default());
     drive(&mut download, |_| 2).expect("no error");
     drop(download);
-    refusal(&told.lock().expect("not poisoned"), "f");
+    refusal(&told.lock(), "f");
     assert_eq!(place.read("f").expect("there"), b"somebody else's");
     fs::rename(place.path().join("f"), place.path().join("theirs")).expect("moved away");
     assert_eq!(get(&world, &place, vec![record("f", &["http://h/f"])]).done.len(), 1);

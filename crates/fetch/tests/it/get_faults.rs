@@ -125,7 +125,7 @@ fn one_world(seed: u64) {
     drive(&mut download, |i| [1, 4, 16, 2, 9][(i + seed as usize) % 5]).unwrap();
     let totals = download.ledger().totals();
     drop(download);
-    let told = told.lock().unwrap();
+    let told = told.lock();
     assert_eq!(told.done.len() + told.failed.len(), total);
     assert_eq!((totals.files_done, totals.files_failed), (told.done.len() as u64, told.failed.len() as u64));
     for (path, fate) in &expected {
@@ -185,7 +185,7 @@ fn stops_at_any_moment_cost_no_more_than_what_was_in_flight() {
                 }
             }
             drop(download);
-            let told = told.lock().unwrap();
+            let told = told.lock();
             assert!(told.failed.is_empty(), "{told:?}");
             if over {
                 assert_eq!(told.done.len() + told.skipped.len(), items.len());

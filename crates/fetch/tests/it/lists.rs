@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Cursor, Read};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use tidegate_fetch::checksum::{Algorithm, Checksums};
@@ -11,6 +11,7 @@ use tidegate_fetch::list::{self, ListFormat, Options};
 use tidegate_fetch::record::{Named, Record};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::sys::sync::Mutex;
 
 const MD5: &str = "d41d8cd98f00b204e9800998ecf8427e";
 
@@ -29,12 +30,12 @@ fn read_bytes(bytes: impl Into<Vec<u8>>, options: &Options) -> Result<All> {
         if !word.starts_with(char::is_alphabetic) {
             return Err(Error::new(ErrorKind::Usage, format!("{word}: no accession")));
         }
-        kept.lock().expect("not poisoned").push(word.to_owned());
+        kept.lock().push(word.to_owned());
         Ok(())
     });
     let names = list::read(Cursor::new(bytes.into()), Some(Path::new("list")), options, keep)?;
     let mut all = sorted(names);
-    all.words = std::mem::take(&mut words.lock().expect("not poisoned"));
+    all.words = std::mem::take(&mut words.lock());
     Ok(all)
 }
 
@@ -414,7 +415,7 @@ fn a_long_list_is_never_held_whole() {
     struct Endless(Arc<Mutex<usize>>, Vec<u8>);
     impl Read for Endless {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-            let mut n = self.0.lock().expect("not poisoned");
+            let mut n = self.0.lock();
             while self.1.len() < buffer.len() && *n < 100_000 {
                 self.1.extend_from_slice(format!("https://host/file{n}\n").as_bytes());
                 *n += 1;
@@ -432,7 +433,7 @@ fn a_long_list_is_never_held_whole() {
     for (i, named) in names.enumerate() {
         assert!(matches!(named, Named::Record(_)));
         count += 1;
-        let ahead = *read.lock().expect("not poisoned") - i;
+        let ahead = *read.lock() - i;
         assert!(ahead < 2000, "{ahead} URLs were read ahead");
     }
     assert_eq!(count, 100_000);

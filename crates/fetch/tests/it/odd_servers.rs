@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -16,6 +16,7 @@ use tidegate_fetch::record::{Named, Record};
 use tidegate_fetch::remote::servers::{ServerSettings, Servers};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::transfer::Pace;
 use url::Url;
 
@@ -44,7 +45,7 @@ fn get_into(
         let failed = Arc::clone(&failed);
         Box::new(move |event: DownloadEvent<'_>| {
             if let DownloadEvent::Failed { error, .. } = event {
-                *failed.lock().expect("not poisoned") = Some(error.clone());
+                *failed.lock() = Some(error.clone());
             }
         })
     };
@@ -54,7 +55,7 @@ fn get_into(
     let mut download = Download::start(names, Arc::new(servers), settings, tell).expect("started");
     while download.step(Concurrency { read: 1, network: 4, write: 2 }).expect("no error").is_some() {}
     drop(download);
-    let failed = failed.lock().expect("not poisoned").take();
+    let failed = failed.lock().take();
     failed.map_or_else(|| Ok(std::fs::read(path).expect("it is there")), Err)
 }
 

@@ -3,9 +3,11 @@
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use tidegate_transfer::sys::sync::Mutex;
 
 use crate::common::moto::{self, Configured as _, Moto, NO_MOTO};
 use data_encoding::BASE64;
@@ -99,7 +101,7 @@ impl<'a> Run<'a> {
                 UploadEvent::Failed(path, _) => format!("failed {}", String::from_utf8_lossy(path)),
                 UploadEvent::Note(path, why) => format!("note {} {why}", String::from_utf8_lossy(path)),
             };
-            told.lock().expect("unharmed").push(line);
+            told.lock().push(line);
         };
         let mut upload =
             Upload::start(Box::new(source), self.target, settings, Box::new(tell)).expect("started");
@@ -122,7 +124,7 @@ impl<'a> Run<'a> {
             .into_iter()
             .map(|failure| (String::from_utf8_lossy(&failure.path).into_owned(), failure.error))
             .collect();
-        let mut events = events.lock().expect("unharmed").clone();
+        let mut events = events.lock().clone();
         events.sort();
         Ran { result, totals: ledger.totals(), events, failures, verified, fewest }
     }
@@ -334,7 +336,7 @@ fn store_hearing(
         let own: Vec<&str> = query.split('&').filter(|pair| !pair.starts_with("X-Amz")).collect();
         let what = format!("{method} {path} {}", own.join("&"));
         let times = {
-            let mut seen = seen.lock().expect("unharmed");
+            let mut seen = seen.lock();
             let times = seen.entry(what).or_default();
             *times += 1;
             *times
@@ -439,7 +441,7 @@ fn each_piece_has_its_crc_and_the_whole_that_of_all() {
     let said = Arc::clone(&completed);
     let hear = move |request: &Request, body: &[u8]| {
         if request.lines[0].starts_with("POST") && request.path().contains("uploadId=id") {
-            *said.lock().expect("unharmed") = String::from_utf8_lossy(body).into_owned();
+            *said.lock() = String::from_utf8_lossy(body).into_owned();
         }
     };
     let is_head = |request: &Request| request.lines[0].starts_with("HEAD /bucket/in/large");
@@ -469,7 +471,7 @@ fn each_piece_has_its_crc_and_the_whole_that_of_all() {
     assert_eq!(begun.header("x-amz-checksum-algorithm"), Some("CRC64NVME"));
     assert_eq!(begun.header("x-amz-checksum-type"), Some("FULL_OBJECT"));
     assert_eq!(begun.header("x-amz-meta-tidegate-part-size"), Some("5242880"));
-    let xml = completed.lock().expect("unharmed").clone();
+    let xml = completed.lock().clone();
     for (number, part) in (1..).zip(large.chunks(5 * MIB)) {
         let (sent, sum) = (one("PUT", &format!("partNumber={number}&")), sum(Algorithm::Crc64Nvme, part));
         assert_eq!(sent.header(crc), Some(&*sum), "part {number}");

@@ -1,7 +1,9 @@
 //! Objects of S3-compatible stores: a moto that knows what S3 says, and an nginx for what only a real
 //! web server shows (large offsets, restarts, connections), which is what anonymous S3 reading is.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+use tidegate_transfer::sys::sync::Mutex;
 
 use crate::common::conformance::{Subject, ask, conforms, get};
 use crate::common::moto::{self, Configured as _, Moto, NO_MOTO};
@@ -51,8 +53,8 @@ fn anonymous() -> Option<Subject> {
         remotes: Box::new(Servers::new(&moto::settings(&endpoint, false))),
         root,
         url: Box::new(|path| Url::parse(&format!("s3://bucket/{path}")).expect("a URL")),
-        restart: Some(Box::new(move || for_restart.lock().expect("unharmed").restart())),
-        connections: Some(Box::new(move || for_count.lock().expect("unharmed").connections())),
+        restart: Some(Box::new(move || for_restart.lock().restart())),
+        connections: Some(Box::new(move || for_count.lock().connections())),
         denied: Some(Url::parse("s3://forbidden/x").expect("a URL")),
         written: None,
         _server: Box::new((nginx, served)),

@@ -263,10 +263,10 @@ fn what_was_never_to_be_got_is_not_listed_and_what_is_over_is_struck_off() {
 }
 
 fn read_back(directory: &Path) -> (Vec<Record>, Vec<String>) {
-    let words = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let words = Arc::new(tidegate_transfer::sys::sync::Mutex::new(Vec::new()));
     let kept = Arc::clone(&words);
     let keep = Box::new(move |word: &str| {
-        kept.lock().expect("not poisoned").push(word.to_owned());
+        kept.lock().push(word.to_owned());
         Ok(())
     });
     let names = list::open(&directory.join("failed.txt"), &Options::default(), keep).expect("a list");
@@ -276,7 +276,7 @@ fn read_back(directory: &Path) -> (Vec<Record>, Vec<String>) {
             other => panic!("{other:?}"),
         })
         .collect();
-    let words = words.lock().expect("not poisoned").clone();
+    let words = words.lock().clone();
     (records, words)
 }
 

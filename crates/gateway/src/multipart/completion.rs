@@ -88,7 +88,7 @@ struct Completing<'m>(&'m Multipart);
 
 impl Drop for Completing<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.state.lock().expect("not poisoned");
+        let mut state = self.0.state.lock();
         if state.stage == Stage::Completing {
             state.stage = Stage::Open;
         }
@@ -145,7 +145,7 @@ impl Multipart {
     ) -> Answer<Option<Validators>> {
         let Completion { parts, document, size: said, sums } = completion;
         let (_completing, chosen, is_written) = {
-            let mut state = self.state.lock().expect("not poisoned");
+            let mut state = self.state.lock();
             state.goes_on()?;
             let chosen = state.chosen(&parts)?;
             state.stage = Stage::Completing;
@@ -209,7 +209,7 @@ impl Multipart {
     }
 
     fn is_over(&self) {
-        self.state.lock().expect("not poisoned").stage = Stage::Over;
+        self.state.lock().stage = Stage::Over;
     }
 
     /// Copies the parts into an object, one behind the other.

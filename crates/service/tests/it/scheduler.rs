@@ -2,7 +2,7 @@
 //! what users ask of jobs that run.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -13,6 +13,7 @@ use tidegate_service::job::{Dependency, JobId, JobKind, Progress, Request, State
 use tidegate_service::mover::{BoxFuture, Class, Ended, Mover, Outcome, Run, StreamDemand};
 use tidegate_service::queue::Queue;
 use tidegate_service::scheduler::{Estimated, JobEstimator, Limits, Memory, Parts, Scheduler};
+use tidegate_transfer::sys::sync::Mutex;
 use tokio::sync::watch;
 
 /// What a pretended job does.
@@ -65,7 +66,7 @@ impl Mover for Pretender {
         Box::pin(async move {
             let pair = run.request.pair().expect("a pair").to_string();
             {
-                let mut seen = this.seen.lock().expect("not poisoned");
+                let mut seen = this.seen.lock();
                 seen.begun.push(run.id);
                 seen.starts.insert(run.id, run.start);
                 assert!(
@@ -96,7 +97,7 @@ impl Mover for Pretender {
                 _ = stop.wait_for(|stop| *stop) =>
                     Ended { outcome: Outcome::Stopped, message: "stopped".into(), summary: None },
             };
-            let mut seen = this.seen.lock().expect("not poisoned");
+            let mut seen = this.seen.lock();
             seen.look();
             seen.running.remove(&run.id);
             ended
@@ -136,10 +137,10 @@ struct Notes {
 
 impl Memory for Notes {
     fn decided(&self, decision: Decision) {
-        self.decisions.lock().expect("not poisoned").push(decision);
+        self.decisions.lock().push(decision);
     }
     fn moved(&self, transfer: Transfer) {
-        self.transfers.lock().expect("not poisoned").push(transfer);
+        self.transfers.lock().push(transfer);
     }
 }
 
@@ -198,7 +199,7 @@ impl World {
     }
 
     async fn until(&self, what: impl Fn(&Seen) -> bool) {
-        self.eventually(|| what(&self.seen.lock().expect("not poisoned"))).await;
+        self.eventually(|| what(&self.seen.lock())).await;
     }
 
     async fn eventually(&self, what: impl Fn() -> bool) {
@@ -211,7 +212,7 @@ impl World {
     }
 
     fn shares(&self) -> Vec<u16> {
-        let seen = self.seen.lock().expect("not poisoned");
+        let seen = self.seen.lock();
         let mut shares: Vec<(JobId, u16)> =
             seen.running.iter().map(|(id, (_, share))| (*id, *share.borrow())).collect();
         shares.sort();
@@ -246,11 +247,11 @@ async fn limits_and_budgets_hold_whatever_is_asked() {
     for id in ids {
         assert_eq!(world.end(id).await.state, State::Done);
     }
-    let seen = world.seen.lock().expect("not poisoned");
+    let seen = world.seen.lock();
     assert_eq!(seen.begun.len(), 120);
     assert_eq!((seen.most_running, seen.most_between), (7, 3));
     assert!((2..=10).contains(&seen.most_streams), "{}", seen.most_streams);
-    assert_eq!(world.notes.transfers.lock().expect("not poisoned").len(), 120);
+    assert_eq!(world.notes.transfers.lock().len(), 120);
 }
 
 #[tokio::test]
@@ -266,7 +267,7 @@ async fn the_budget_is_shared_and_shared_again() {
     world.until(|seen| seen.begun.contains(&ids[3])).await;
     assert_eq!(world.shares(), [4, 3, 3, 10]);
     // The estimate is where they begin, within their share.
-    assert_eq!(world.seen.lock().expect("not poisoned").starts[&ids[4]], Some(6));
+    assert_eq!(world.seen.lock().starts[&ids[4]], Some(6));
     let told = |progress: Progress| (progress.bytes, progress.total_bytes);
     let wanted = (ByteCount(1_500_000), Some(ByteCount(3_000_000)));
     world.eventually(|| world.scheduler.live(ids[4]).is_some_and(|live| told(live.progress) == wanted)).await;
@@ -275,7 +276,7 @@ async fn the_budget_is_shared_and_shared_again() {
         assert_eq!(world.end(*id).await.state, State::Done);
     }
     world.eventually(|| world.scheduler.live(ids[4]).is_none()).await;
-    let decisions = world.notes.decisions.lock().expect("not poisoned");
+    let decisions = world.notes.decisions.lock();
     let shared = decisions.iter().find(|decision| decision.action == "use up to 5 streams").expect("a share");
     assert!(shared.reason.contains("2 jobs share 10 streams"), "{shared:?}");
     assert!(
@@ -305,7 +306,7 @@ async fn the_urgent_come_first_and_dependents_last() {
     for id in &ids {
         world.end(*id).await;
     }
-    let seen = world.seen.lock().expect("not poisoned");
+    let seen = world.seen.lock();
     assert_eq!(seen.begun, [first, ids[2], ids[3], ids[0], ids[1]]);
 }
 
@@ -334,7 +335,7 @@ async fn what_may_pass_is_tried_again_and_what_may_not_is_not() {
     assert_eq!(told, [(Failed, 1, 0), (Failed, 1, 0), (Done, 2, 1), (Failed, 1, 0), (Failed, 0, 0)]);
     assert_eq!(jobs[3].reason, "connection lost (given up after 1 try)");
     assert!(jobs[4].reason.contains(&format!("job {}", ids[1])), "{}", jobs[4].reason);
-    let decisions = world.notes.decisions.lock().expect("not poisoned");
+    let decisions = world.notes.decisions.lock();
     assert!(decisions.iter().any(|decision| decision.action.starts_with("try again in")));
 }
 
@@ -372,7 +373,7 @@ async fn what_a_job_moved_is_what_all_of_its_tries_moved() {
     world.eventually(|| read("log").contains(" DONE 400 B ")).await;
     assert_eq!(serde_json::from_str::<Summary>(&read("out")).expect("JSON"), summary);
     // History has each try for itself.
-    let transfers = world.notes.transfers.lock().expect("not poisoned");
+    let transfers = world.notes.transfers.lock();
     assert_eq!(transfers.iter().map(|moved| moved.bytes.0).collect::<Vec<_>>(), [250, 100]);
 }
 

@@ -188,7 +188,7 @@ impl Endpoint {
     fn check_revoked(&self, name: &str) -> Result<()> {
         let path = list(&self.config.state);
         let version = stat_trusted(path.as_os_str().as_bytes()).map(|stat| fingerprint(&stat));
-        let mut known = self.revoked.lock().expect("not poisoned");
+        let mut known = self.revoked.lock();
         if known.as_ref().is_none_or(|(of, _)| version.as_ref() != Ok(of)) {
             // Of what is written meanwhile the version is an older one, and it is read once more.
             let names = revoked(&self.config.state)?;

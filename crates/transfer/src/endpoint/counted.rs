@@ -84,12 +84,12 @@ struct Counts {
 impl Counted {
     /// A transfer begins.
     pub fn began(&self, direction: Direction, ledger: &Arc<Ledger>) {
-        self.0.lock().expect("not poisoned").running.push((direction, Arc::clone(ledger)));
+        self.0.lock().running.push((direction, Arc::clone(ledger)));
     }
 
     /// It has ended, in a word.
     pub fn ended(&self, direction: Direction, ledger: &Arc<Ledger>, how: &'static str) {
-        let mut counts = self.0.lock().expect("not poisoned");
+        let mut counts = self.0.lock();
         counts.running.retain(|(_, running)| !Arc::ptr_eq(running, ledger));
         counts.moved.entry(direction.name()).or_default().add(Moved::of(ledger));
         *counts.ended.entry((direction.name(), how)).or_default() += 1;
@@ -97,17 +97,17 @@ impl Counted {
 
     /// Somebody was refused, in a word.
     pub fn refused(&self, why: &'static str) {
-        *self.0.lock().expect("not poisoned").refused.entry(why).or_default() += 1;
+        *self.0.lock().refused.entry(why).or_default() += 1;
     }
 
     /// A request was answered over HTTP with this status.
     pub fn answered(&self, status: u16) {
-        *self.0.lock().expect("not poisoned").http.entry(status / 100).or_default() += 1;
+        *self.0.lock().http.entry(status / 100).or_default() += 1;
     }
 
     /// What was counted so far.
     pub fn so_far(&self) -> EndpointCounts {
-        let counts = self.0.lock().expect("not poisoned");
+        let counts = self.0.lock();
         let mut moved: BTreeMap<_, Moved> =
             Direction::ALL.into_iter().map(|direction| (direction.name(), Moved::default())).collect();
         let running = counts.running.iter().map(|(direction, ledger)| (direction.name(), Moved::of(ledger)));

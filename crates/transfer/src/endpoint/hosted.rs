@@ -97,13 +97,13 @@ impl Hosted {
 
     /// A data stream that has proved itself.
     pub fn stream_arrived(&self, index: u32, channel: Channel) -> Result<()> {
-        if !self.seen.lock().expect("not poisoned").insert(index) {
+        if !self.seen.lock().insert(index) {
             return Err(Error::new(
                 ErrorKind::Authentication,
                 "a data stream was refused: its number was used before",
             ));
         }
-        let side = self.side.lock().expect("not poisoned").clone();
+        let side = self.side.lock().clone();
         match side {
             Some(side) => side.stream_arrived(index, channel),
             None => return Err(Error::protocol("a data stream before there is a transfer")),
@@ -115,7 +115,7 @@ impl Hosted {
 impl Hosted {
     /// What takes blocks over, if this end receives.
     pub fn taker(&self) -> Option<Arc<dyn BlockTaker>> {
-        match self.side.lock().expect("not poisoned").as_deref()? {
+        match self.side.lock().as_deref()? {
             Side::Receive(receiver, _) => Some(receiver.taker()),
             Side::Send(_) => None,
         }
@@ -469,7 +469,7 @@ fn serve(
     endpoint.register(&hosted);
     let side = {
         // Streams that arrive at once wait here until there is an end to give them to.
-        let mut slot = hosted.side.lock().expect("not poisoned");
+        let mut slot = hosted.side.lock();
         outbox.send(&Message::Accepted { token: hosted.token });
         told.iter().for_each(|message| outbox.send(message));
         let side = Arc::new(make());
@@ -479,7 +479,7 @@ fn serve(
     let result = converse(&side, (outbox, inbox, version), &Reports::default(), None);
     // Let go of the journal before anybody may take over.
     side.stop();
-    hosted.side.lock().expect("not poisoned").take();
+    hosted.side.lock().take();
     drop(side);
     endpoint.unregister(&hosted);
     result

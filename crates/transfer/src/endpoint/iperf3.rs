@@ -72,8 +72,7 @@ impl Servers {
 
     /// Whether none runs, and no client.
     pub fn is_idle(&self) -> bool {
-        self.taken.lock().expect("not poisoned").is_empty()
-            && *self.clients.lock().expect("not poisoned") == 0
+        self.taken.lock().is_empty() && *self.clients.lock() == 0
     }
 
     /// Makes `test` against the server at `address`, for as long as it `goes_on`, and answers with what iperf3 printed.
@@ -124,7 +123,7 @@ impl Servers {
     }
 
     fn take(&self, address: IpAddr) -> Result<Taken<'_>> {
-        let mut taken = self.taken.lock().expect("not poisoned");
+        let mut taken = self.taken.lock();
         if taken.len() >= MAX_SERVERS {
             let why = format!("{MAX_SERVERS} iperf3 servers run already: try again in a moment");
             return Err(Error::new(ErrorKind::Busy, why));
@@ -161,7 +160,7 @@ struct Client<'a>(&'a Servers);
 
 impl<'a> Client<'a> {
     fn begin(servers: &'a Servers) -> Result<Self> {
-        let mut clients = servers.clients.lock().expect("not poisoned");
+        let mut clients = servers.clients.lock();
         if *clients >= MAX_SERVERS {
             let why = format!("{MAX_SERVERS} iperf3 tests run already: try again in a moment");
             return Err(Error::new(ErrorKind::Busy, why));
@@ -173,7 +172,7 @@ impl<'a> Client<'a> {
 
 impl Drop for Client<'_> {
     fn drop(&mut self) {
-        *self.0.clients.lock().expect("not poisoned") -= 1;
+        *self.0.clients.lock() -= 1;
     }
 }
 
@@ -275,7 +274,7 @@ impl Drop for Server<'_> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.servers.taken.lock().expect("not poisoned").remove(&self.port);
+        self.servers.taken.lock().remove(&self.port);
     }
 }
 

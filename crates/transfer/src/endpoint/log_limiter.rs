@@ -15,7 +15,7 @@ pub struct LogLimiter(Mutex<(Option<Instant>, u64)>);
 impl LogLimiter {
     /// One more at `now`: how often it happened since the last line, if a line is due.
     pub fn count(&self, now: Instant) -> Option<u64> {
-        let mut state = self.0.lock().expect("not poisoned");
+        let mut state = self.0.lock();
         state.1 += 1;
         if state.0.is_some_and(|last| now.saturating_duration_since(last) < EVERY) {
             return None;

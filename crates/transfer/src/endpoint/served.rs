@@ -41,7 +41,7 @@ impl ServedRoot {
     /// # Errors
     /// Nothing is there, or what an endpoint would not begin to serve, or its path leads elsewhere than it did.
     pub fn open(&self, config: &Config, followed: &[Vec<u8>]) -> Result<Arc<Root>> {
-        let mut current = self.current.lock().expect("not poisoned");
+        let mut current = self.current.lock();
         if is_there(&current) {
             return Ok(Arc::clone(&current));
         }

@@ -98,7 +98,7 @@ impl Turns {
         let end = Instant::now() + SILENT + LOOK;
         loop {
             let older = {
-                let mut newest = self.newest.lock().expect("not poisoned");
+                let mut newest = self.newest.lock();
                 let older = newest.get(&key).map(Arc::clone);
                 if older.as_ref().is_none_or(|older| older.gives_way_to(candidate.run)) {
                     let run = Arc::new(Run {
@@ -136,8 +136,8 @@ impl Run {
 
     /// Waits for the run's end; `false` if it does not come in time.
     fn wait(&self, patience: Duration) -> bool {
-        let over = self.over.lock().expect("not poisoned");
-        let (over, _) = self.ended.wait_timeout_while(over, patience, |over| !*over).expect("not poisoned");
+        let over = self.over.lock();
+        let (over, _) = self.ended.wait_timeout_while(over, patience, |over| !*over);
         *over
     }
 }
@@ -158,19 +158,19 @@ impl<'a> Turn<'a> {
     }
 
     fn is_newest(&self) -> bool {
-        let newest = self.turns.newest.lock().expect("not poisoned");
+        let newest = self.turns.newest.lock();
         newest.get(&self.key).is_some_and(|run| Arc::ptr_eq(run, &self.run))
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut newest = self.turns.newest.lock().expect("not poisoned");
+        let mut newest = self.turns.newest.lock();
         if newest.get(&self.key).is_some_and(|run| Arc::ptr_eq(run, &self.run)) {
             newest.remove(&self.key);
         }
         drop(newest);
-        *self.run.over.lock().expect("not poisoned") = true;
+        *self.run.over.lock() = true;
         self.run.ended.notify_all();
     }
 }
@@ -241,7 +241,7 @@ mod tests {
                 drop(turn);
                 assert_eq!(said.recv(), Ok("begun"));
             });
-            assert!(turns.newest.lock().expect("not poisoned").is_empty());
+            assert!(turns.newest.lock().is_empty());
         }
     }
 
@@ -286,7 +286,7 @@ mod tests {
             assert_eq!(error.kind, ErrorKind::Interrupted);
             third.join().expect("no panic").expect("its turn");
         });
-        assert!(turns.newest.lock().expect("not poisoned").is_empty());
+        assert!(turns.newest.lock().is_empty());
     }
 
     #[test]

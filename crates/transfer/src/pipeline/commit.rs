@@ -149,7 +149,7 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Ou
         return Ok(outcomes);
     }
     if let Some(journal) = &committer.journal {
-        let mut journal = journal.lock().expect("not poisoned");
+        let mut journal = journal.lock();
         let ready = synced.iter().map(|file| (&*file.entry, file.root));
         if let Err(error) = journal.ready(ready).and_then(|()| journal.sync()) {
             // The files are whole; only a crash before their renaming would send them again.
@@ -183,7 +183,7 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Ou
             let verified = Verified { size: file.entry.size(), mtime: file.entry.mtime, root: file.root };
             (committer.sink.place(&file.entry).as_bytes(), verified)
         });
-        if let Err(error) = catalogue.lock().expect("not poisoned").put(verified) {
+        if let Err(error) = catalogue.lock().put(verified) {
             tracing::warn!("cannot remember what is verified: {error}");
         }
     }
@@ -196,7 +196,7 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Ou
 /// Removes an unfinished file. The journal is told before: what it calls complete, the next run would take for renamed.
 fn discard(committer: &Committer, entry: &Entry) {
     let forgotten = match &committer.journal {
-        Some(journal) => journal.lock().expect("not poisoned").anew(std::iter::once(entry)),
+        Some(journal) => journal.lock().anew(std::iter::once(entry)),
         None => Ok(()),
     };
     match forgotten {
@@ -259,7 +259,7 @@ pub fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<
         }
     }
     let Some(journal) = &committer.journal else { return };
-    let mut journal = journal.lock().expect("not poisoned");
+    let mut journal = journal.lock();
     // Looked at while the journal is ours: whoever begins a file anew ends it first, then says so there.
     let alive = durable.iter().filter(|progress| !F::as_ref(&progress.file).has_ended());
     let alive: Vec<_> = alive.map(|progress| (F::as_ref(&progress.file).recorded(), progress)).collect();
@@ -329,7 +329,7 @@ mod tests {
         }
 
         fn journal(&self) -> MutexGuard<'_, Journal> {
-            self.committer.journal.as_ref().expect("one").lock().expect("not poisoned")
+            self.committer.journal.as_ref().expect("one").lock()
         }
 
         fn expect(&self, id: FileId, resumed: bool) -> Arc<Incoming> {
@@ -371,7 +371,7 @@ mod tests {
             let ended = Mutex::new((Vec::new(), Vec::new()));
             let nothing = Vec::<Progress<Incoming>>::new;
             commit_all(&self.committer, &completed, nothing, |outcomes| {
-                let mut ended = ended.lock().expect("not poisoned");
+                let mut ended = ended.lock();
                 for (id, outcome) in outcomes.expect("nobody is asked") {
                     match outcome {
                         Outcome::Committed => ended.0.push(id),
@@ -379,7 +379,7 @@ mod tests {
                     }
                 }
             });
-            ended.into_inner().expect("not poisoned")
+            ended.into_inner()
         }
     }
 
@@ -622,12 +622,11 @@ mod tests {
                 thread::sleep(2 * WORTH_THREADS);
                 return Ok(());
             }
-            let mut there = under_way.lock().expect("not poisoned");
+            let mut there = under_way.lock();
             *there += 1;
             changed.notify_all();
-            let (_there, waited) = changed
-                .wait_timeout_while(there, Duration::from_secs(10), |there| *there < 2)
-                .expect("not poisoned");
+            let (_there, waited) =
+                changed.wait_timeout_while(there, Duration::from_secs(10), |there| *there < 2);
             match number {
                 _ if waited.timed_out() => Err(Error::new(ErrorKind::Io, "it was alone")),
                 7 => Err(Error::new(ErrorKind::NoSpace, "this one")),
@@ -644,10 +643,10 @@ mod tests {
         let by = Arc::<Mutex<HashSet<_>>>::default();
         let seen = Arc::clone(&by);
         let results = sync_twenty(move |_| {
-            seen.lock().expect("not poisoned").insert(std::thread::current().id());
+            seen.lock().insert(std::thread::current().id());
             Ok(())
         });
-        assert_eq!(*by.lock().expect("not poisoned"), HashSet::from([std::thread::current().id()]));
+        assert_eq!(*by.lock(), HashSet::from([std::thread::current().id()]));
         assert!(results.len() == 20 && results.iter().all(Result::is_ok));
     }
 

@@ -149,7 +149,7 @@ impl<F> DataStreams<F> {
     /// It is closed at once if `most` wait already.
     pub fn arrived(&self, index: u32, channel: Channel, most: usize) {
         if let Supply::Await(Arrivals { queue, changed }) = &self.supply {
-            let mut queue = queue.lock().expect("not poisoned");
+            let mut queue = queue.lock();
             if queue.len() >= most {
                 tracing::debug!("stream {index} is one too many");
                 return;
@@ -166,9 +166,9 @@ impl<F> DataStreams<F> {
             Supply::Dial(dialer) => dialer.dial().map(elsewhere)?,
             Supply::Join(joint) => joint.open().map(|(index, stream)| (index, Leads::Here(stream)))?,
             Supply::Await(Arrivals { queue, changed }) => {
-                let mut queue = queue.lock().expect("not poisoned");
+                let mut queue = queue.lock();
                 if queue.is_empty() {
-                    queue = changed.wait_timeout(queue, Duration::from_millis(50)).expect("not poisoned").0;
+                    queue = changed.wait_timeout(queue, Duration::from_millis(50)).0;
                 }
                 match queue.pop_front() {
                     Some(next) => elsewhere(next),
@@ -197,7 +197,7 @@ impl<F> DataStreams<F> {
             moved: 0,
             worker,
         };
-        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut flights = self.flights.lock();
         if flights.closed {
             return Ok(None);
         }
@@ -208,7 +208,7 @@ impl<F> DataStreams<F> {
     /// Takes up `block` for `data_stream`, before any of it is [written](DataStream::write): its frames are remembered
     /// until confirmed, also where that fails.
     pub fn take_up(&self, data_stream: &DataStream, block: &mut Block<F>) -> io::Result<()> {
-        match self.flights.lock().expect("not poisoned").live.get_mut(&data_stream.index) {
+        match self.flights.lock().live.get_mut(&data_stream.index) {
             Some(flight) => {
                 if flight.unconfirmed.len() >= MAX_UNCONFIRMED {
                     return Err(io::Error::new(io::ErrorKind::TimedOut, "nothing of it is confirmed"));
@@ -226,13 +226,13 @@ impl<F> DataStreams<F> {
 
     /// Whether the receiver has taken everything sent on `data_stream`.
     pub fn is_settled(&self, data_stream: &DataStream) -> bool {
-        let flights = self.flights.lock().expect("not poisoned");
+        let flights = self.flights.lock();
         flights.live.get(&data_stream.index).is_none_or(|flight| flight.unconfirmed.is_empty())
     }
 
     /// The receiver has taken `count` frames of stream `index` so far; answers with those that it had not before.
     pub fn confirm(&self, index: u32, count: u64) -> Vec<F> {
-        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut flights = self.flights.lock();
         let Some(flight) = flights.live.get_mut(&index) else { return Vec::new() };
         let fresh = count.saturating_sub(flight.confirmed).min(flight.unconfirmed.len() as u64);
         flight.confirmed += fresh;
@@ -249,7 +249,7 @@ impl<F> DataStreams<F> {
         if let Leads::Elsewhere(_) = data_stream.leads {
             return Vec::new();
         }
-        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut flights = self.flights.lock();
         let Some(flight) = flights.live.get_mut(&data_stream.index) else { return Vec::new() };
         flight.useful.store(true, Relaxed);
         flight.handed_over += bytes;
@@ -267,7 +267,7 @@ impl<F> DataStreams<F> {
 
     /// Stream `index` is gone; what was on its way must be sent again.
     pub fn lose(&self, index: u32) -> Vec<F> {
-        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut flights = self.flights.lock();
         let Some(flight) = flights.live.remove(&index) else { return Vec::new() };
         retire(&mut flights.retired, flight.socket.as_ref());
         // A worker may be blocked on it.
@@ -278,7 +278,7 @@ impl<F> DataStreams<F> {
     /// Streams that the peer has closed or reset while frames are on their way. A receiver that never
     /// got to know a stream cannot miss it, and an idle worker does not look.
     pub fn broken(&self) -> Vec<u32> {
-        let flights = self.flights.lock().expect("not poisoned");
+        let flights = self.flights.lock();
         // Receivers say nothing on a stream: anything to read is its end.
         let broken = |flight: &Flight<F>| {
             !flight.unconfirmed.is_empty() && flight.socket.as_ref().is_some_and(net::is_readable)
@@ -289,7 +289,7 @@ impl<F> DataStreams<F> {
     /// Streams of which nothing has been confirmed for `patience` although something was sent; each is named again
     /// after a third of that.
     pub fn overdue(&self, patience: Duration) -> Vec<u32> {
-        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut flights = self.flights.lock();
         let mut overdue = Vec::new();
         for (index, flight) in &mut flights.live {
             // A receiver of this process has what was written; what waits for its room is not on its way.
@@ -306,7 +306,7 @@ impl<F> DataStreams<F> {
     /// a stream is quick, and nothing in it can go by another one: where it becomes slow, all else has long
     /// arrived before that does. Where a buffer holds a stream back, it is raised.
     pub fn tend_queues(&self) {
-        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut flights = self.flights.lock();
         for flight in flights.live.values_mut() {
             let Some(socket) = &flight.socket else { continue };
             let Some(info) = tcp::info(socket) else { continue };
@@ -323,7 +323,7 @@ impl<F> DataStreams<F> {
 
     /// What the kernel tells of the path at `at`; `None` where no stream is under way.
     pub fn delay(&self, at: Duration) -> Option<PathDelay> {
-        let flights = self.flights.lock().expect("not poisoned");
+        let flights = self.flights.lock();
         let mut sum = flights.retired;
         let (mut delay, mut segment): (Option<(Duration, Duration)>, _) = (None, 0);
         for info in flights.live.values().filter_map(Flight::info) {
@@ -342,7 +342,7 @@ impl<F> DataStreams<F> {
 
     /// Lets all streams together send no more than `rate`; `None` for no limit.
     pub fn limit_rate(&self, rate: Option<BitRate>) {
-        let flights = self.flights.lock().expect("not poisoned");
+        let flights = self.flights.lock();
         let each = rate.map(|rate| (rate.0 / 8 / flights.live.len().max(1) as u64).max(1));
         for socket in flights.live.values().filter_map(|flight| flight.socket.as_ref()) {
             // A system that cannot be told sends as before.
@@ -357,7 +357,7 @@ impl<F> DataStreams<F> {
         {
             tracing::debug!("ending stream {}: {error}", data_stream.index);
         }
-        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut flights = self.flights.lock();
         if let Some(flight) = flights.live.remove(&data_stream.index) {
             retire(&mut flights.retired, flight.socket.as_ref());
         }
@@ -365,7 +365,7 @@ impl<F> DataStreams<F> {
 
     /// Ends all waiting, and cuts streams that are still open.
     pub fn abort(&self) {
-        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut flights = self.flights.lock();
         flights.closed = true;
         flights.live.values().for_each(Flight::cut);
         drop(flights);
@@ -377,7 +377,7 @@ impl<F> DataStreams<F> {
     /// Bytes that the receiver's kernel has acknowledged, if ours tells, and how long its window has held streams back,
     /// over all streams there were.
     pub fn progress(&self) -> (Option<u64>, Duration) {
-        let flights = self.flights.lock().expect("not poisoned");
+        let flights = self.flights.lock();
         let mut sum = flights.retired;
         flights.live.values().filter_map(Flight::info).for_each(|info| add(&mut sum, &info));
         (sum.acknowledged, sum.receiver_limited)
@@ -385,7 +385,7 @@ impl<F> DataStreams<F> {
 
     /// The kernel's counters over all streams, and what they are now; the round-trip time is the live streams' mean.
     pub fn count(&self) -> (TcpInfo, StreamCounters) {
-        let mut flights = self.flights.lock().expect("not poisoned");
+        let mut flights = self.flights.lock();
         let (mut sum, mut rtts, mut streams) = (flights.retired, (Duration::ZERO, 0), StreamSums::default());
         for flight in flights.live.values_mut() {
             if flight.socket.is_none() {
@@ -412,7 +412,7 @@ impl<F> DataStreams<F> {
 impl<F> DataStreams<F> {
     /// Workers by what their streams moved between the last two counts, the most first.
     pub fn by_rate(&self) -> Vec<u16> {
-        let flights = self.flights.lock().expect("not poisoned");
+        let flights = self.flights.lock();
         let mut moved: Vec<(u64, u16)> =
             flights.live.values().map(|flight| (flight.moved, flight.worker)).collect();
         moved.sort_unstable_by_key(|&(moved, worker)| (std::cmp::Reverse(moved), worker));

@@ -74,7 +74,7 @@ impl Dialer {
             Ok(Spare(Some(channel)))
         });
         // Without one, the first stream takes its time.
-        *self.0.ahead.lock().expect("not poisoned") = ahead.ok().map(|ahead| (Instant::now(), ahead));
+        *self.0.ahead.lock() = ahead.ok().map(|ahead| (Instant::now(), ahead));
     }
 
     /// The endpoint has accepted, and streams show `token`.
@@ -107,7 +107,7 @@ impl Dialling {
 
     /// The connection that was made ahead, unless the endpoint may have tired of it.
     fn ahead(&self) -> Option<Channel> {
-        let (since, connecting) = self.ahead.lock().expect("not poisoned").take()?;
+        let (since, connecting) = self.ahead.lock().take()?;
         let mut spare = connecting.join().ok()?.ok()?;
         if since.elapsed() < FRESH { spare.0.take() } else { None }
     }

@@ -278,7 +278,7 @@ impl Incoming {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("not poisoned")
+        self.state.lock()
     }
 
     /// Says that the file is committed or given up; what still arrives of it is ignored.
@@ -337,7 +337,7 @@ impl Incoming {
     /// Closes the unfinished file, if nobody needs it right now: it is opened again when it is. Answers with whether it
     /// is open, and whether it was.
     pub fn close_idle(&self) -> (bool, bool) {
-        let Ok(mut state) = self.state.try_lock() else { return (true, true) };
+        let Some(mut state) = self.state.try_lock() else { return (true, true) };
         let Some(part) = &state.part else { return (false, false) };
         // Of a file that others sync, too, it could miss what the system says once: that something was not written.
         if self.portion.is_some() {

@@ -54,7 +54,7 @@ impl Gate {
         if self.is_parked(index) {
             let mut running = self.lock();
             running.end();
-            running = self.changed.wait_while(running, |_| self.is_parked(index)).expect("not poisoned");
+            running = self.changed.wait_while(running, |_| self.is_parked(index));
             running.begin();
         }
         !self.closed.load(Relaxed)
@@ -66,8 +66,7 @@ impl Gate {
             let mut running = self.lock();
             running.end();
             let parked = |_: &mut WorkerTime| self.is_parked(index);
-            let (mut running, waited) =
-                self.changed.wait_timeout_while(running, patience, parked).expect("not poisoned");
+            let (mut running, waited) = self.changed.wait_timeout_while(running, patience, parked);
             running.begin();
             drop(running);
             if waited.timed_out() {
@@ -82,7 +81,7 @@ impl Gate {
     }
 
     fn lock(&self) -> MutexGuard<'_, WorkerTime> {
-        self.running.lock().expect("not poisoned")
+        self.running.lock()
     }
 
     fn change(&self, change: impl FnOnce()) {
@@ -134,7 +133,7 @@ impl Pool {
     /// As [`resize`](Self::resize), but those of `best` are the last to be let go, the first of them the very last.
     pub fn resize_to_best(&self, n: u16, best: &[u16]) {
         let n = n.min(self.most);
-        let mut threads = self.threads.lock().expect("not poisoned");
+        let mut threads = self.threads.lock();
         self.gate.change(|| {
             if !best.is_empty() {
                 self.gate.rank(best, threads.len());
@@ -184,7 +183,7 @@ impl Pool {
 
     /// Waits until every worker has ended.
     pub fn join(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock().expect("not poisoned"));
+        let threads = std::mem::take(&mut *self.threads.lock());
         for (thread, _held) in threads {
             if thread.join().is_err() {
                 tracing::error!("a {} worker panicked", self.name);
@@ -279,15 +278,15 @@ mod tests {
             let running = Arc::clone(&running);
             Pool::new("test", 6, move |index, gate| {
                 while gate.pass(index) {
-                    running.lock().expect("not poisoned").insert(index);
+                    running.lock().insert(index);
                     while gate.is_open(index) && !gate.closed.load(Relaxed) {
                         thread::sleep(Duration::from_millis(1));
                     }
-                    running.lock().expect("not poisoned").remove(&index);
+                    running.lock().remove(&index);
                 }
             })
         };
-        let run = |these: &[u16]| eventually(|| running.lock().expect("not poisoned").iter().eq(these));
+        let run = |these: &[u16]| eventually(|| running.lock().iter().eq(these));
         pool.resize(4);
         assert!(run(&[0, 1, 2, 3]));
         pool.resize_to_best(2, &[3, 1, 0, 2]);

@@ -321,7 +321,7 @@ impl Receiver {
             let handler = StreamHandler { shared: &shared, index, waiting: &waits };
             let result = receive_frames(&mut channel, &shared.path.staging, shared.terms.verify, &handler);
             shared.report_taken();
-            let useful = result.is_ok() || shared.taken.lock().expect("not poisoned").contains_key(&index);
+            let useful = result.is_ok() || shared.taken.lock().contains_key(&index);
             if let Err(error) = result
                 && !shared.path.is_stopped()
             {
@@ -330,7 +330,7 @@ impl Receiver {
             }
             closed(useful);
         };
-        let mut streams = self.streams.lock().expect("not poisoned");
+        let mut streams = self.streams.lock();
         streams.retain(|stream| !stream.thread.is_finished());
         // `join` looks for streams after `stopped` is set: later ones are not taken in.
         if streams.len() >= LINGERING * usize::from(self.shared.terms.max_workers)
@@ -376,7 +376,7 @@ impl Receiver {
             Message::NamesEnd(error) => self.intend(Intent::NamesEnd(error))?,
             Message::Hashes(hashes) => {
                 for (id, segment, digest) in hashes {
-                    let file = shared.files.read().expect("not poisoned").get(&id).map(Arc::clone);
+                    let file = shared.files.read().get(&id).map(Arc::clone);
                     if let Some(file) = file {
                         match file.expect(segment, digest)? {
                             Change::Complete => shared.vouched_for(file),
@@ -417,7 +417,7 @@ impl Receiver {
 
     /// The sender misses confirmations of these streams: ends those that bring nothing, and says that they are lost.
     fn look_after(&self, overdue: &[u32], patience: Duration) {
-        let mut streams = self.streams.lock().expect("not poisoned");
+        let mut streams = self.streams.lock();
         streams.retain(|stream| !stream.thread.is_finished());
         for &index in overdue {
             match streams.iter().find(|stream| stream.index == index) {
@@ -435,7 +435,7 @@ impl Receiver {
 
     /// Raises the buffers of streams that they hold back; called a few times a second.
     pub fn check_streams(&self) {
-        let streams = self.streams.lock().expect("not poisoned");
+        let streams = self.streams.lock();
         streams.iter().filter_map(|stream| stream.socket.as_ref()).for_each(look_at_receive_buffer);
     }
 
@@ -495,7 +495,7 @@ impl Receiver {
     pub fn join(&self) {
         self.shared.path.stop();
         // A stream may wait for a peer that is silent, and would keep the journal open until then.
-        let streams = std::mem::take(&mut *self.streams.lock().expect("not poisoned"));
+        let streams = std::mem::take(&mut *self.streams.lock());
         for socket in streams.iter().filter_map(|stream| stream.socket.as_ref()) {
             let _ = socket.shutdown(Shutdown::Both);
         }
@@ -504,15 +504,15 @@ impl Receiver {
                 tracing::error!("a stream's worker panicked");
             }
         }
-        drop(self.shared.handing_over.write().expect("not poisoned"));
+        drop(self.shared.handing_over.write());
         // What is whole is handed in while somebody commits.
-        self.shared.vouched.lock().expect("not poisoned").take();
-        join_all(self.handing_in.lock().expect("not poisoned").take());
+        self.shared.vouched.lock().take();
+        join_all(self.handing_in.lock().take());
         self.threads.join();
-        self.offers.lock().expect("not poisoned").take();
-        self.shared.to_continue.lock().expect("not poisoned").take();
-        join_all(std::mem::take(&mut *self.background.lock().expect("not poisoned")));
-        let files = self.shared.files.read().expect("not poisoned");
+        self.offers.lock().take();
+        self.shared.to_continue.lock().take();
+        join_all(std::mem::take(&mut *self.background.lock()));
+        let files = self.shared.files.read();
         self.shared.path.ledger.leaves(files.values().map(|file| file.verified_bytes()).sum());
         self.shared.path.release_journal();
     }
@@ -531,10 +531,10 @@ impl Receiver {
                 return Err(Error::new(ErrorKind::UnsafeName, why));
             }
             if let Some(index) = self.shared.asked.check(entry)? {
-                self.shared.missing.lock().expect("not poisoned").remove(&index);
+                self.shared.missing.lock().remove(&index);
             }
         }
-        let mut next = self.shared.next.lock().expect("not poisoned");
+        let mut next = self.shared.next.lock();
         let following = first.checked_add(entries.len() as FileId).filter(|_| first == *next);
         *next = following.ok_or_else(|| Error::protocol("an offer whose numbers are not the next ones"))?;
         match entries.iter().find(|entry| entry.size() > MAX_SIZE) {
@@ -547,9 +547,9 @@ impl Receiver {
         let entries = intent.entries();
         let shared = &self.shared;
         // One lock at a time: who continues a file takes two of them in another order.
-        let files = shared.files.read().expect("not poisoned").len();
-        let compared = shared.compared.lock().expect("not poisoned").len();
-        let continued = shared.continued.lock().expect("not poisoned").len();
+        let files = shared.files.read().len();
+        let compared = shared.compared.lock().len();
+        let continued = shared.continued.lock().len();
         let begun = files + compared + continued;
         if shared.waiting.fetch_add(entries, Relaxed) + entries + begun > MAX_OFFERED {
             return Err(Error::protocol(format!(
@@ -557,7 +557,7 @@ impl Receiver {
             )));
         }
         let held = remember(&shared.share.metadata, intent.bytes())?;
-        if let Some(offers) = &*self.offers.lock().expect("not poisoned") {
+        if let Some(offers) = &*self.offers.lock() {
             let _ = offers.send((intent, held));
         }
         Ok(())
@@ -581,7 +581,7 @@ impl Drop for Receiver {
 impl ReceiverState {
     /// A file whose comparison the sender has answered: from then on it counts with what waits, and not twice.
     fn take_compared(&self, id: FileId) -> Option<Compared> {
-        self.compared.lock().expect("not poisoned").remove(&id)
+        self.compared.lock().remove(&id)
     }
 
     /// The sender gives a file up.
@@ -590,7 +590,7 @@ impl ReceiverState {
             self.path.ledger.failed(file.entry.path.as_bytes(), error, true);
             return;
         }
-        let waited = self.continued.lock().expect("not poisoned").remove(&id);
+        let waited = self.continued.lock().remove(&id);
         let entry = waited
             .map(|(entry, _)| Arc::new(entry))
             .or_else(|| self.end(id).map(|file| Arc::clone(&file.entry)));
@@ -602,12 +602,12 @@ impl ReceiverState {
 
     /// A file that has not ended, and its size.
     fn file(&self, id: FileId) -> Option<(Arc<Incoming>, u64)> {
-        let files = self.files.read().expect("not poisoned");
+        let files = self.files.read();
         files.get(&id).map(|file| (Arc::clone(file), file.size))
     }
 
     fn end(&self, id: FileId) -> Option<Arc<Incoming>> {
-        let file = self.files.write().expect("not poisoned").remove(&id)?;
+        let file = self.files.write().remove(&id)?;
         file.end();
         Some(file)
     }
@@ -618,7 +618,7 @@ impl ReceiverState {
             return;
         }
         let counts: Vec<_> = {
-            let mut taken = self.taken.lock().expect("not poisoned");
+            let mut taken = self.taken.lock();
             let news = taken.iter_mut().filter(|(_, taken)| taken.told < taken.frames);
             news.map(|(data_stream, taken)| {
                 taken.told = taken.frames;

@@ -302,7 +302,7 @@ impl Sender {
 
     /// The error that ended the transfer, if one did.
     pub fn failure(&self) -> Option<Error> {
-        self.shared.failure.lock().expect("not poisoned").clone()
+        self.shared.failure.lock().clone()
     }
 
     /// Ends all work: nothing more is offered, read or sent, and streams are cut, unless everything was confirmed
@@ -318,7 +318,7 @@ impl Sender {
         self.stop();
         self.readers.join();
         self.streams.join();
-        let pending = self.shared.pending.lock().expect("not poisoned");
+        let pending = self.shared.pending.lock();
         self.shared.ledger.leaves(pending.files.values().map(|file| file.is_there()).sum());
     }
 }
@@ -333,7 +333,7 @@ impl SenderState {
     fn stop(&self) {
         self.stopped.store(true, Relaxed);
         self.work.close();
-        let finished = self.pending.lock().expect("not poisoned").finished;
+        let finished = self.pending.lock().finished;
         if finished {
             self.staging.close();
         } else {
@@ -356,7 +356,7 @@ impl SenderState {
     /// The whole transfer cannot go on.
     fn fail(&self, error: Error) {
         tracing::debug!("sending ends: {error}");
-        self.failure.lock().expect("not poisoned").get_or_insert(error);
+        self.failure.lock().get_or_insert(error);
         self.stop();
     }
 
@@ -374,7 +374,7 @@ impl SenderState {
                 }
             }
             Message::Have(id, segments) => {
-                let pending = self.pending.lock().expect("not poisoned");
+                let pending = self.pending.lock();
                 if let Some(file) = pending.files.get(&id) {
                     file.have(segments);
                     self.count_kept(file);
@@ -410,14 +410,14 @@ impl SenderState {
             }
             Message::NotKept(not_kept) => self.ledger.keeps_not(not_kept),
             Message::Finished => {
-                let mut pending = self.pending.lock().expect("not poisoned");
+                let mut pending = self.pending.lock();
                 if !pending.finish_sent {
                     return Err(Error::protocol("the receiver finished before everything was sent"));
                 }
                 pending.finished = true;
                 // Whoever listens may take their time.
                 while pending.untold > 0 && !self.stopped.load(Relaxed) {
-                    pending = self.room.wait_timeout(pending, LOOK).expect("not poisoned").0;
+                    pending = self.room.wait_timeout(pending, LOOK).0;
                 }
                 return Ok(true);
             }
@@ -432,7 +432,7 @@ impl SenderState {
 
     /// The files that verdicts are on; other entries have ended with theirs.
     fn decided(&self, first: FileId, verdicts: Vec<Verdict>) -> Vec<(Arc<SendFile>, Verdict)> {
-        let mut pending = self.pending.lock().expect("not poisoned");
+        let mut pending = self.pending.lock();
         let mut files = Vec::with_capacity(verdicts.len());
         for (id, verdict) in (first..).zip(verdicts) {
             if let Some(file) = pending.files.get(&id) {
@@ -544,8 +544,7 @@ impl SenderState {
 
     /// What the receiver has of a file, which counts from when it says so: it may take long to find it.
     fn count_kept(&self, file: &SendFile) -> Vec<Range<u64>> {
-        let there =
-            file.hash.lock().expect("not poisoned").as_ref().map(FileHash::ranges).unwrap_or_default();
+        let there = file.hash.lock().as_ref().map(FileHash::ranges).unwrap_or_default();
         self.keeps(file, there.iter().map(|range| range.end - range.start).sum());
         there
     }
@@ -562,7 +561,7 @@ impl SenderState {
     /// Takes a file off the list and says how it ended, unless it had ended before. Nobody can say that
     /// the transfer is done in between.
     fn end(&self, id: FileId, say: impl FnOnce(&SendFile)) {
-        let mut pending = self.pending.lock().expect("not poisoned");
+        let mut pending = self.pending.lock();
         if let Some(file) = pending.files.remove(&id) {
             pending.names -= file.listed.entry.memory();
             file.ended.store(true, Relaxed);
@@ -572,7 +571,7 @@ impl SenderState {
     }
 
     fn finish_if_done(&self) {
-        let mut pending = self.pending.lock().expect("not poisoned");
+        let mut pending = self.pending.lock();
         if pending.listed && !pending.finish_sent && pending.is_empty() {
             pending.finish_sent = true;
             self.outbox.send(&Message::Finish);
@@ -605,7 +604,7 @@ impl Sent {
         }
         let (segment, length) = (self.offset / SEGMENT, u64::from(self.length));
         let Range { start, end } = segment_range(segment, self.file.size);
-        let mut arrived = self.file.arrived.lock().expect("not poisoned");
+        let mut arrived = self.file.arrived.lock();
         let so_far = arrived.parts.entry(segment).or_default();
         *so_far += length;
         if *so_far >= end - start {
@@ -618,12 +617,12 @@ impl Sent {
 impl SendFile {
     /// The receiver is about to hear what comparing came to, and may answer.
     fn told(&self) {
-        *self.asked.lock().expect("not poisoned") = Asked::Told;
+        *self.asked.lock() = Asked::Told;
     }
 
     /// The receiver says what is `next` of this file, which it may only after one of `before`.
     fn asked(&self, before: &[Asked], next: Asked) -> Result<()> {
-        let mut asked = self.asked.lock().expect("not poisoned");
+        let mut asked = self.asked.lock();
         if !before.contains(&asked) {
             return Err(Error::protocol("a second verdict on one file"));
         }
@@ -633,7 +632,7 @@ impl SendFile {
 
     /// About how much of it is kept if nothing more arrives: whole segments, of this run and earlier ones.
     fn is_there(&self) -> u64 {
-        let whole = self.arrived.lock().expect("not poisoned").whole;
+        let whole = self.arrived.lock().whole;
         (self.kept.load(Relaxed) + whole).min(self.size)
     }
 
@@ -642,7 +641,7 @@ impl SendFile {
         if segments.is_empty() {
             return;
         }
-        let mut hash = self.hash.lock().expect("not poisoned");
+        let mut hash = self.hash.lock();
         let hash = hash.get_or_insert_with(|| FileHash::new(self.size));
         segments.into_iter().for_each(|(segment, digest)| hash.add_segment(segment, digest));
     }
@@ -652,7 +651,7 @@ impl SendFile {
         if self.size <= BLOCK {
             return Some((self.id, 0, digest));
         }
-        let mut hash = self.hash.lock().expect("not poisoned");
+        let mut hash = self.hash.lock();
         let (segment, digest) =
             hash.get_or_insert_with(|| FileHash::new(self.size)).add_block(offset, digest)?;
         Some((self.id, segment, digest))

@@ -117,7 +117,7 @@ impl<F> Staging<F> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<F>> {
-        self.state.lock().expect("not poisoned")
+        self.state.lock()
     }
 
     /// An empty block; waits until there is one and the queue has room, `None` once aborted.
@@ -140,7 +140,7 @@ impl<F> Staging<F> {
                 return None;
             }
             state.filling.begin();
-            state = self.emptied.wait(state).expect("not poisoned");
+            state = self.emptied.wait(state);
             state.filling.end();
         }
     }
@@ -207,7 +207,7 @@ impl<F> Staging<F> {
                 return None;
             }
             state.taking.begin();
-            state = self.filled.wait(state).expect("not poisoned");
+            state = self.filled.wait(state);
             state.taking.end();
         }
     }
@@ -236,7 +236,7 @@ impl<F> Staging<F> {
                 return None;
             }
             state.taking.begin();
-            state = self.filled.wait(state).expect("not poisoned");
+            state = self.filled.wait(state);
             state.taking.end();
         }
     }

@@ -48,7 +48,7 @@ impl<T> Claim<T> {
 
     /// The next block to read; `None` when nothing is left.
     pub fn next(&self) -> Option<Range<u64>> {
-        let mut left = self.left.lock().expect("not poisoned");
+        let mut left = self.left.lock();
         if left.start >= left.end {
             return None;
         }
@@ -59,7 +59,7 @@ impl<T> Claim<T> {
 
     /// Bytes left.
     pub fn remaining(&self) -> u64 {
-        let left = self.left.lock().expect("not poisoned");
+        let left = self.left.lock();
         left.end.saturating_sub(left.start)
     }
 
@@ -70,12 +70,12 @@ impl<T> Claim<T> {
 
     /// What is left now; reading starts there.
     pub fn left(&self) -> Range<u64> {
-        self.left.lock().expect("not poisoned").clone()
+        self.left.lock().clone()
     }
 
     /// Takes the second half away, in whole blocks; `None` if that is fewer than `least`.
     pub fn split(&self, least: u64) -> Option<Range<u64>> {
-        let mut left = self.left.lock().expect("not poisoned");
+        let mut left = self.left.lock();
         let blocks = left.end.saturating_sub(left.start).div_ceil(BLOCK);
         if blocks < 2 * least.max(1) {
             return None;
@@ -88,7 +88,7 @@ impl<T> Claim<T> {
 
     /// Takes away all that is left.
     pub fn take_rest(&self) -> Range<u64> {
-        let mut left = self.left.lock().expect("not poisoned");
+        let mut left = self.left.lock();
         let rest = left.clone();
         left.start = left.end;
         rest
@@ -146,7 +146,7 @@ impl<T> WorkQueue<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        self.state.lock().expect("not poisoned")
+        self.state.lock()
     }
 
     /// Queues pieces behind the others.
@@ -211,9 +211,9 @@ impl<T> WorkQueue<T> {
         state: MutexGuard<'s, State<T>>,
         idle: &Mutex<WorkerTime>,
     ) -> MutexGuard<'s, State<T>> {
-        idle.lock().expect("not poisoned").begin();
-        let state = self.changed.wait(state).expect("not poisoned");
-        idle.lock().expect("not poisoned").end();
+        idle.lock().begin();
+        let state = self.changed.wait(state);
+        idle.lock().end();
         state
     }
 

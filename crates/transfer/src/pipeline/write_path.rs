@@ -202,7 +202,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
 
     /// Stops because of an error; the first one counts.
     pub fn stop_for(&self, error: Error) {
-        self.failure.lock().expect("not poisoned").get_or_insert(error);
+        self.failure.lock().get_or_insert(error);
         self.stop();
     }
 
@@ -218,24 +218,24 @@ impl<F: AsRef<Incoming>> WritePath<F> {
 
     /// The error that stopped it, if one did.
     pub fn failure(&self) -> Option<Error> {
-        self.failure.lock().expect("not poisoned").clone()
+        self.failure.lock().clone()
     }
 
     // What is remembered -----------------------------------------------------------------------------
 
     /// What is safe; none for memory, or once released.
     pub fn journal(&self) -> Option<Arc<Mutex<Journal>>> {
-        self.committer.lock().expect("not poisoned").as_ref()?.journal.clone()
+        self.committer.lock().as_ref()?.journal.clone()
     }
 
     /// Leaves the journal to the next run.
     pub fn release_journal(&self) {
-        self.committer.lock().expect("not poisoned").take();
+        self.committer.lock().take();
     }
 
     /// What earlier runs left of files is not used.
     pub fn start_anew<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> Result<()> {
-        self.journal().map_or(Ok(()), |journal| journal.lock().expect("not poisoned").anew(entries))
+        self.journal().map_or(Ok(()), |journal| journal.lock().anew(entries))
     }
 
     /// The segments of `left` that the unfinished file for `entry` still holds, with their hashes. Each counts as there
@@ -413,7 +413,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
     pub(crate) fn follow<H: WriteHandler<File = F>>(&self, handler: &H, file: &Arc<F>, change: Change) {
         match change {
             Change::Nothing => {}
-            Change::Checkpoint => self.dirty.lock().expect("not poisoned").push(Arc::clone(file)),
+            Change::Checkpoint => self.dirty.lock().push(Arc::clone(file)),
             Change::Complete => handler.complete(file),
             Change::Damaged(range) => {
                 self.ledger.bytes_again.fetch_add(range.end - range.start, Relaxed);
@@ -442,7 +442,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
         });
         match sealed {
             Ok(complete) => {
-                let sender = self.complete.lock().expect("not poisoned").clone();
+                let sender = self.complete.lock().clone();
                 if let Some(sender) = sender {
                     let _ = sender.send(complete);
                 }
@@ -453,8 +453,8 @@ impl<F: AsRef<Incoming>> WritePath<F> {
 
     /// What the committing thread does until nothing more can be handed in.
     fn commit<H: WriteHandler<File = F>>(&self, handler: &H) {
-        let Some(committer) = self.committer.lock().expect("not poisoned").clone() else { return };
-        let completed = self.completed.lock().expect("not poisoned");
+        let Some(committer) = self.committer.lock().clone() else { return };
+        let completed = self.completed.lock();
         commit_all(
             &committer,
             &completed,
@@ -469,7 +469,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
     /// Records at once what is there of a file that is about to end unfinished, to the block: what nobody but its server
     /// can vouch for, and was proved when it came.
     pub fn checkpoint(&self, file: &Arc<F>) {
-        let Some(committer) = self.committer.lock().expect("not poisoned").clone() else { return };
+        let Some(committer) = self.committer.lock().clone() else { return };
         if let Some((part, segments)) = F::as_ref(file).take_fresh() {
             let blocks = F::as_ref(file).incomplete();
             record(&committer, vec![Progress { file: Arc::clone(file), part, segments, blocks }]);
@@ -481,13 +481,13 @@ impl<F: AsRef<Incoming>> WritePath<F> {
         // What is recorded is made durable first, for which it is open.
         F::as_ref(file).part(&*self.sink, None)?;
         F::as_ref(file).relabel(version);
-        self.dirty.lock().expect("not poisoned").push(Arc::clone(file));
+        self.dirty.lock().push(Arc::clone(file));
         Ok(())
     }
 
     /// Segments verified since the last time, of files still on their way.
     fn progress(&self) -> Vec<Progress<F>> {
-        let dirty = std::mem::take(&mut *self.dirty.lock().expect("not poisoned"));
+        let dirty = std::mem::take(&mut *self.dirty.lock());
         let fresh = |file: Arc<F>| {
             let (part, segments) = F::as_ref(&file).take_fresh()?;
             Some(Progress { file, part, segments, blocks: Vec::new() })
@@ -534,8 +534,8 @@ impl<H: WriteHandler> WriteThreads<H> {
     pub fn join(&self) {
         self.writers.close();
         self.writers.join();
-        self.handler.path().complete.lock().expect("not poisoned").take();
-        if let Some(committer) = self.committer.lock().expect("not poisoned").take()
+        self.handler.path().complete.lock().take();
+        if let Some(committer) = self.committer.lock().take()
             && committer.join().is_err()
         {
             tracing::error!("the committing thread panicked");
@@ -625,11 +625,11 @@ mod tests {
         }
 
         fn tell(&self, what: impl Into<String>) {
-            self.told.lock().expect("not poisoned").push(what.into());
+            self.told.lock().push(what.into());
         }
 
         fn told(&self) -> Vec<String> {
-            self.told.lock().expect("not poisoned").clone()
+            self.told.lock().clone()
         }
 
         fn deliver(&self, file: &Arc<Incoming>) {

@@ -117,7 +117,7 @@ impl Backup {
         let kept = if parent.is_empty() { self.path.clone() } else { [&self.path[..], parent].join(&b'/') };
         let make = || {
             let made = self.root.make_dir(&kept)?;
-            let mut written = self.written.lock().expect("not poisoned");
+            let mut written = self.written.lock();
             if written.directories.len() >= MAX_WRITTEN && !written.directories.contains_key(&kept) {
                 written.settle(&self.root)?;
             }
@@ -130,7 +130,7 @@ impl Backup {
 
     /// Makes what was taken in so far durable.
     pub fn settle(&self) -> Result<()> {
-        let settled = self.written.lock().expect("not poisoned").settle(&self.root);
+        let settled = self.written.lock().settle(&self.root);
         settled.map_err(|error| Error::io("make durable", &self.typed, error))
     }
 

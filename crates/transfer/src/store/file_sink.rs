@@ -291,7 +291,7 @@ impl FileSink {
         let directory =
             self.directory(parent).map_err(|error| unreached("give its name to", place, error))?;
         self.put_in_place(from, place, &directory, new)?;
-        let mut open = self.directories.lock().expect("not poisoned");
+        let mut open = self.directories.lock();
         open.last = None;
         open.renamed_into.insert(parent.to_vec(), directory);
         Ok(())
@@ -351,7 +351,7 @@ impl FileSink {
     }
 
     fn directory(&self, path: &[u8]) -> Result<Arc<Root>, Errno> {
-        let mut open = self.directories.lock().expect("not poisoned");
+        let mut open = self.directories.lock();
         if let Some((_, directory)) = open.last.as_ref().filter(|(last, _)| last == path) {
             return Ok(Arc::clone(directory));
         }
@@ -385,7 +385,7 @@ impl FileSink {
 
     /// Makes the names of the directory `path` and of those on the way there durable.
     fn settle_way(&self, path: &[u8]) -> Result<()> {
-        let mut settled = self.settled.lock().expect("not poisoned");
+        let mut settled = self.settled.lock();
         let settled = self.base().and_then(|base| settled.settle(base, path));
         settled.map_err(|error| Error::io("make durable", path, error))
     }
@@ -588,7 +588,7 @@ impl Sink for FileSink {
 
     fn sync_names(&self) -> Vec<(Vec<u8>, Error)> {
         // Looked up anew from now on: others may move directories at any time.
-        let directories = std::mem::take(&mut *self.directories.lock().expect("not poisoned")).renamed_into;
+        let directories = std::mem::take(&mut *self.directories.lock()).renamed_into;
         // What was replaced is safe before what replaces it.
         let kept = self.backup.get().map_or(Ok(()), |backup| backup.settle());
         let mut failed = Vec::new();
@@ -815,14 +815,14 @@ mod tests {
             let synced = Arc::clone(&synced);
             move |call, name| {
                 let is_sync = call == faulty::Call::Sync;
-                synced.lock().expect("not poisoned").extend(is_sync.then(|| name.to_owned()));
+                synced.lock().extend(is_sync.then(|| name.to_owned()));
                 false
             }
         });
         assert_eq!(put(&sink, "a/file"), []);
         assert_eq!(std::fs::read(directory.path().join("old/1/a/file")).expect("kept"), b"old");
         assert_eq!(unsynced(&disk), [""; 0]);
-        let synced = synced.lock().expect("not poisoned").clone();
+        let synced = synced.lock().clone();
         let kept = synced.iter().position(|name| name == "old");
         assert!(kept.is_some() && kept < synced.iter().position(|name| name == "to"), "{synced:?}");
     }

@@ -266,7 +266,7 @@ impl FileSource {
 
     /// The directory `path` of a tree, looked up `anew` or the one that was opened last.
     fn directory(&self, root: u16, path: &[u8], anew: bool) -> Result<Arc<Root>, Errno> {
-        if let Some((of, known, directory)) = &*self.last.lock().expect("not poisoned")
+        if let Some((of, known, directory)) = &*self.last.lock()
             && !anew
             && *of == root
             && known == path
@@ -275,7 +275,7 @@ impl FileSource {
         }
         let directory = Arc::new(self.roots[usize::from(root)].base.dir_to_open_in(path)?);
         let last = Some((root, path.to_vec(), Arc::clone(&directory)));
-        *self.last.lock().expect("not poisoned") = last;
+        *self.last.lock() = last;
         Ok(directory)
     }
 

@@ -125,7 +125,7 @@ impl SplitPart {
 
     /// Records segments of which the file has been synced, and makes that durable.
     pub fn record(&self, segments: &[(u64, Digest)]) -> Result<()> {
-        let mut log = self.log.lock().expect("not poisoned");
+        let mut log = self.log.lock();
         let records: Vec<Record> = segments.chunks(RECORDED).map(<[_]>::to_vec).collect();
         log.records.append(&records)?;
         log.records.sync()?;

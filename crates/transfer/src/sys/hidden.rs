@@ -124,12 +124,12 @@ impl Hidden {
 
     /// Whether the directory was reached by way of nothing hidden before, and has had its path since.
     pub(super) fn has_passed(&self, dir: &impl AsFd) -> bool {
-        passing(dir).is_some_and(|passing| self.passed.lock().expect("not poisoned").contains(&passing))
+        passing(dir).is_some_and(|passing| self.passed.lock().contains(&passing))
     }
 
     /// The directory was reached by way of nothing hidden.
     pub(super) fn passed(&self, dir: &impl AsFd) {
-        let mut passed = self.passed.lock().expect("not poisoned");
+        let mut passed = self.passed.lock();
         if passed.len() >= MAX_PASSED {
             passed.clear();
         }
@@ -205,7 +205,7 @@ impl Hidden {
     fn has_inside(&self, stat: &Stat) -> bool {
         let changed = UNIX_EPOCH + Duration::from_secs(u64::try_from(stat.st_ctime).unwrap_or_default());
         let now = clock::wall();
-        let mut inside = self.inside.lock().expect("not poisoned");
+        let mut inside = self.inside.lock();
         let holds = inside.looked.is_some_and(|looked| {
             changed + SKEW < looked && now.duration_since(looked).is_ok_and(|age| age < LOOKED)
         });

@@ -271,7 +271,7 @@ fn keep_touched(owner: &Arc<OwnerFile>) {
     fn touch_all() {
         loop {
             thread::sleep(TOUCH);
-            let mut touched = TOUCHED.lock().expect("not poisoned");
+            let mut touched = TOUCHED.lock();
             let held: Vec<Arc<OwnerFile>> = touched.iter().filter_map(Weak::upgrade).collect();
             *touched = held.iter().map(Arc::downgrade).collect();
             if held.is_empty() {
@@ -281,7 +281,7 @@ fn keep_touched(owner: &Arc<OwnerFile>) {
             held.iter().for_each(|owner| owner.touch());
         }
     }
-    let mut touched = TOUCHED.lock().expect("not poisoned");
+    let mut touched = TOUCHED.lock();
     touched.push(Arc::downgrade(owner));
     if touched.len() == 1 && thread::Builder::new().name("locks".to_owned()).spawn(touch_all).is_err() {
         touched.clear();

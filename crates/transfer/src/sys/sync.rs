@@ -1,12 +1,85 @@
-//! What threads wait on, as `std::sync`. Only waits for a time are ours: they go by the [`clock`](super::clock).
+//! What threads wait on, as `std::sync`, but that a lock is the guard itself: where a thread panicked under it, what it
+//! guards may be half changed, and whoever takes it panics too. Waits for a time go by the [`clock`](super::clock).
 
-pub use std::sync::{Mutex, MutexGuard, OnceLock, RwLock, WaitTimeoutResult, mpsc};
+pub use std::sync::{MutexGuard, OnceLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult, mpsc};
 
 use std::sync::LockResult;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use super::clock::passing;
+
+/// What is there of a lock, or of what it guarded.
+#[inline]
+#[track_caller]
+fn sound<T>(locked: LockResult<T>) -> T {
+    locked.expect("no thread panicked under the lock")
+}
+
+/// As `std::sync::Mutex`.
+#[derive(Debug, Default)]
+pub struct Mutex<T: ?Sized>(std::sync::Mutex<T>);
+
+impl<T> Mutex<T> {
+    /// One that guards `value`.
+    #[inline]
+    pub const fn new(value: T) -> Self {
+        Self(std::sync::Mutex::new(value))
+    }
+
+    /// What it guards, for good.
+    #[inline]
+    #[track_caller]
+    pub fn into_inner(self) -> T {
+        sound(self.0.into_inner())
+    }
+
+    /// What it guards, without a lock: nobody else can have it.
+    #[inline]
+    #[track_caller]
+    pub fn get_mut(&mut self) -> &mut T {
+        sound(self.0.get_mut())
+    }
+
+    /// Waits for its turn.
+    #[inline]
+    #[track_caller]
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        sound(self.0.lock())
+    }
+
+    /// `None` if another has it.
+    #[inline]
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        self.0.try_lock().ok()
+    }
+}
+
+/// As `std::sync::RwLock`.
+#[derive(Debug, Default)]
+pub struct RwLock<T: ?Sized>(std::sync::RwLock<T>);
+
+impl<T> RwLock<T> {
+    /// One that guards `value`.
+    #[inline]
+    pub const fn new(value: T) -> Self {
+        Self(std::sync::RwLock::new(value))
+    }
+
+    /// Waits until nobody writes.
+    #[inline]
+    #[track_caller]
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
+        sound(self.0.read())
+    }
+
+    /// Waits until it is alone.
+    #[inline]
+    #[track_caller]
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
+        sound(self.0.write())
+    }
+}
 
 /// As `std::sync::Condvar`, but that waking nobody is no call of the system. What is waited for is changed under the
 /// mutex, as ever.
@@ -42,9 +115,9 @@ impl Condvar {
 
     /// Waits to be woken.
     #[inline]
-    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
+    pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let _waits = Waits::on(&self.waiting);
-        self.inner.wait(guard)
+        sound(self.inner.wait(guard))
     }
 
     /// Waits until `condition` holds no more.
@@ -53,9 +126,9 @@ impl Condvar {
         &self,
         guard: MutexGuard<'a, T>,
         condition: impl FnMut(&mut T) -> bool,
-    ) -> LockResult<MutexGuard<'a, T>> {
+    ) -> MutexGuard<'a, T> {
         let _waits = Waits::on(&self.waiting);
-        self.inner.wait_while(guard, condition)
+        sound(self.inner.wait_while(guard, condition))
     }
 
     /// Waits to be woken for at most `duration`.
@@ -64,9 +137,9 @@ impl Condvar {
         &self,
         guard: MutexGuard<'a, T>,
         duration: Duration,
-    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
         let _waits = Waits::on(&self.waiting);
-        self.inner.wait_timeout(guard, passing(duration))
+        sound(self.inner.wait_timeout(guard, passing(duration)))
     }
 
     /// Waits until `condition` holds no more, for at most `duration`.
@@ -77,12 +150,12 @@ impl Condvar {
         mut guard: MutexGuard<'a, T>,
         duration: Duration,
         mut condition: impl FnMut(&mut T) -> bool,
-    ) -> LockResult<(MutexGuard<'a, T>, WaitTimeoutResult)> {
+    ) -> (MutexGuard<'a, T>, WaitTimeoutResult) {
         // With a clock set by hand, time passes only if there is something to wait for.
         #[cfg(test)]
         let duration = if condition(&mut guard) { passing(duration) } else { duration };
         let _waits = Waits::on(&self.waiting);
-        self.inner.wait_timeout_while(guard, duration, &mut condition)
+        sound(self.inner.wait_timeout_while(guard, duration, &mut condition))
     }
 
     /// Wakes one that waits.
@@ -113,9 +186,8 @@ mod tests {
         let (turn, changed) = (Mutex::new(0), Condvar::new());
         let play = |ours: u32| {
             for _ in 0..TURNS {
-                let theirs = turn.lock().expect("not poisoned");
-                let mut number =
-                    changed.wait_while(theirs, |number| *number % 2 != ours).expect("not poisoned");
+                let theirs = turn.lock();
+                let mut number = changed.wait_while(theirs, |number| *number % 2 != ours);
                 *number += 1;
                 drop(number);
                 changed.notify_one();
@@ -125,6 +197,6 @@ mod tests {
             scope.spawn(|| play(0));
             play(1);
         });
-        assert_eq!((*turn.lock().expect("not poisoned"), changed.waiting.load(SeqCst)), (2 * TURNS, 0));
+        assert_eq!((*turn.lock(), changed.waiting.load(SeqCst)), (2 * TURNS, 0));
     }
 }

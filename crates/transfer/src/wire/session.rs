@@ -113,7 +113,7 @@ pub(crate) fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) 
         .name("session".to_owned())
         .spawn(move || {
             let result = carry(tls, &shared, &metadata);
-            let mut queue = shared.queue.lock().expect("not poisoned");
+            let mut queue = shared.queue.lock();
             queue.lost = true;
             let closing = queue.closing;
             drop(queue);
@@ -126,7 +126,7 @@ pub(crate) fn start_within(channel: Channel, peer: &str, metadata: &Arc<Quota>) 
                 Err(error) if !closing => Error::connection("lost the session with", &peer, error),
                 _ => Error::new(ErrorKind::Connection, format!("the session with {peer} was closed")),
             };
-            shared.arrivals.lock().expect("not poisoned").end = Some(error);
+            shared.arrivals.lock().end = Some(error);
             shared.arrived.notify_all();
         })
         .map_err(failed)?;
@@ -176,7 +176,7 @@ impl Outbox {
     /// Queues `message`; a lost session is noticed at the [`Inbox`].
     pub fn send(&self, message: &Message) {
         let bytes = encode(message);
-        let mut queue = self.shared.queue.lock().expect("not poisoned");
+        let mut queue = self.shared.queue.lock();
         if queue.closing || queue.lost {
             return;
         }
@@ -190,9 +190,9 @@ impl Outbox {
     /// for whoever has a lot to say, and may wait.
     pub fn send_patiently(&self, message: &Message, give_up: impl Fn() -> bool) {
         let look = Duration::from_millis(50);
-        let mut queue = self.shared.queue.lock().expect("not poisoned");
+        let mut queue = self.shared.queue.lock();
         while queue.bytes > PATIENT && !queue.closing && !queue.lost && !give_up() {
-            queue = self.shared.drained.wait_timeout(queue, look).expect("not poisoned").0;
+            queue = self.shared.drained.wait_timeout(queue, look).0;
         }
         drop(queue);
         self.send(message);
@@ -200,25 +200,25 @@ impl Outbox {
 
     /// Whether so much waits for the peer to read it that nothing more should be done for it.
     pub fn is_backed_up(&self) -> bool {
-        let queue = self.shared.queue.lock().expect("not poisoned");
+        let queue = self.shared.queue.lock();
         queue.bytes > BACKED_UP && !queue.lost
     }
 
     /// Ends the session once everything queued is sent.
     pub fn close(&self) {
-        self.shared.queue.lock().expect("not poisoned").closing = true;
+        self.shared.queue.lock().closing = true;
         self.shared.drained.notify_all();
         self.shared.wake();
     }
 
     /// Whether the session is over.
     pub fn is_lost(&self) -> bool {
-        self.shared.queue.lock().expect("not poisoned").lost
+        self.shared.queue.lock().lost
     }
 
     /// How long the peer has said nothing.
     pub fn silence(&self) -> Duration {
-        let arrivals = self.shared.arrivals.lock().expect("not poisoned");
+        let arrivals = self.shared.arrivals.lock();
         // Whom we do not listen to is not silent.
         if arrivals.paused { Duration::ZERO } else { arrivals.heard.elapsed() }
     }
@@ -241,21 +241,20 @@ impl Inbox {
 
     /// Nothing is received from `time` on: what waits then gets an error that says `why`.
     pub fn end_at(&self, time: SystemTime, why: &'static str) {
-        self.shared.arrivals.lock().expect("not poisoned").limit = Some((time, why));
+        self.shared.arrivals.lock().limit = Some((time, why));
     }
 
     /// An error once the time of [`end_at`](Self::end_at) has come, for whoever does not listen right now.
     pub fn check_time(&self) -> Result<()> {
-        self.shared.arrivals.lock().expect("not poisoned").time_left().map(drop)
+        self.shared.arrivals.lock().time_left().map(drop)
     }
 
     /// As [`receive`](Self::receive); `None` if nothing came in time.
     pub fn receive_within(&self, time: Duration) -> Result<Option<Message>> {
-        let arrivals = self.shared.arrivals.lock().expect("not poisoned");
+        let arrivals = self.shared.arrivals.lock();
         let time = time.min(arrivals.time_left()?);
         let nothing = |arrivals: &mut Arrivals| arrivals.messages.is_empty() && arrivals.end.is_none();
-        let (mut arrivals, _) =
-            self.shared.arrived.wait_timeout_while(arrivals, time, nothing).expect("not poisoned");
+        let (mut arrivals, _) = self.shared.arrived.wait_timeout_while(arrivals, time, nothing);
         arrivals.time_left()?;
         let Some(Arrival { message, bytes, .. }) = arrivals.messages.pop_front() else {
             return arrivals.end.clone().map_or(Ok(None), Err);
@@ -273,7 +272,7 @@ impl Inbox {
 
 impl Drop for Inbox {
     fn drop(&mut self) {
-        let mut arrivals = self.shared.arrivals.lock().expect("not poisoned");
+        let mut arrivals = self.shared.arrivals.lock();
         arrivals.deserted = true;
         arrivals.paused = false;
         drop(arrivals);
@@ -301,7 +300,7 @@ impl Received {
         let mut used = 0;
         let delivered = loop {
             {
-                let mut arrivals = shared.arrivals.lock().expect("not poisoned");
+                let mut arrivals = shared.arrivals.lock();
                 if arrivals.deserted {
                     // The peer is still read from, to see when it leaves.
                     self.bytes.clear();
@@ -317,7 +316,7 @@ impl Received {
             };
             used += bytes;
             let arrival = Arrival { message, bytes, _held: self.held.take() };
-            let mut arrivals = shared.arrivals.lock().expect("not poisoned");
+            let mut arrivals = shared.arrivals.lock();
             arrivals.bytes += bytes;
             arrivals.messages.push_back(arrival);
             drop(arrivals);
@@ -341,7 +340,7 @@ impl Received {
 impl SessionState {
     /// Nothing more can be sent: nobody waits for the peer to read any more.
     fn give_up_sending(&self) {
-        let mut queue = self.queue.lock().expect("not poisoned");
+        let mut queue = self.queue.lock();
         queue.lost = true;
         queue.messages.clear();
         queue.bytes = 0;
@@ -350,7 +349,7 @@ impl SessionState {
 
     /// What is next to be sent, and whether nothing will follow.
     fn next_piece(&self) -> (Vec<u8>, bool) {
-        let mut queue = self.queue.lock().expect("not poisoned");
+        let mut queue = self.queue.lock();
         // In one piece: many small messages share a record and a system call.
         let mut piece = Vec::new();
         while piece.len() < PIECE
@@ -387,7 +386,7 @@ fn send_queued(tls: &mut Tls, shared: &SessionState, progress: &mut Instant) -> 
         }
         tls.queue(&piece)?;
     }
-    let backlog = shared.queue.lock().expect("not poisoned").bytes;
+    let backlog = shared.queue.lock().bytes;
     match backlog > MAX_BACKLOG || progress.elapsed() >= UNREAD {
         true => Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read")),
         false => Ok(Sent::Some),
@@ -416,7 +415,7 @@ fn carry(mut tls: Tls, shared: &SessionState, metadata: &Arc<Quota>) -> io::Resu
                 }
             }
         }
-        let closing = shared.queue.lock().expect("not poisoned").closing;
+        let closing = shared.queue.lock().closing;
         if closing {
             last_words.get_or_insert_with(|| Instant::now() + LAST_WORDS);
         }
@@ -441,7 +440,7 @@ fn carry(mut tls: Tls, shared: &SessionState, metadata: &Arc<Quota>) -> io::Resu
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
-            shared.arrivals.lock().expect("not poisoned").heard = Instant::now();
+            shared.arrivals.lock().heard = Instant::now();
         };
         // Whoever listens here may make room for the rest of what the peer said, now that nothing waits to be sent.
         if !paused && let Some(error) = unsendable.take() {
@@ -497,12 +496,12 @@ mod tests {
         poll(&mut polled, Timespec::try_from(Duration::from_secs(30)).ok().as_ref()).expect("polled");
         let shared = SessionState::new(Waker::new().expect("made"), None);
         {
-            let mut queue = shared.queue.lock().expect("not poisoned");
+            let mut queue = shared.queue.lock();
             queue.messages.push_back(encode(&Message::Listed));
             queue.bytes = queue.messages[0].len();
         }
         carry(tls, &shared, &Quota::unlimited()).expect_err("it has left");
-        let arrivals = shared.arrivals.into_inner().expect("not poisoned");
+        let arrivals = shared.arrivals.into_inner();
         assert_eq!(arrivals.messages.into_iter().map(|arrival| arrival.message).collect::<Vec<_>>(), [why]);
     }
 
@@ -520,7 +519,7 @@ mod tests {
         }
         assert!(sent < 64_000, "all of it was taken");
         {
-            let arrivals = inbox.shared.arrivals.lock().expect("not poisoned");
+            let arrivals = inbox.shared.arrivals.lock();
             assert!(arrivals.bytes < INBOX_BYTES + problem.len(), "{} bytes", arrivals.bytes);
         }
         // Nothing that was taken is lost.
@@ -543,7 +542,7 @@ mod tests {
         let waited = (0..10_000).any(|_| {
             let looks = std::cell::Cell::new(0);
             outbox.send_patiently(&message, || looks.replace(looks.get() + 1) >= 20);
-            let queued = outbox.shared.queue.lock().expect("not poisoned").bytes;
+            let queued = outbox.shared.queue.lock().bytes;
             let gave_up = looks.get() > 20;
             assert!(gave_up || queued <= most, "{queued} bytes");
             gave_up

@@ -82,10 +82,10 @@ fn a_mover_that_was_stopped_beyond_its_lease_changes_nothing() {
     let (from, to) = &routes(&f)[0];
     let (stopped, is_stopped) = mpsc::channel();
     let (go_on, goes_on) = mpsc::channel::<()>();
-    let goes_on = std::sync::Mutex::new(goes_on);
+    let goes_on = tidegate_transfer::sys::sync::Mutex::new(goes_on);
     let first = Fence::new(1, move || {
         let _ = stopped.send(());
-        let _ = goes_on.lock().expect("not poisoned").recv();
+        let _ = goes_on.lock().recv();
         Err(Error::new(ErrorKind::Busy, "the lease is another's"))
     });
     let slow = begin(from, to, &fenced(&f, first)).expect("begun");

@@ -378,9 +378,9 @@ fn another_run_of_the_same_copy_ends_nothing() {
 #[test]
 fn a_third_party_copy_says_which_run_it_is() {
     let (said, heard) = std::sync::mpsc::channel();
-    let said = std::sync::Mutex::new(said);
+    let said = tidegate_transfer::sys::sync::Mutex::new(said);
     let server = Server::new(move |visit| {
-        said.lock().expect("not poisoned").send(visit.ahead.clone()).expect("heard");
+        said.lock().send(visit.ahead.clone()).expect("heard");
         visit.outbox.send(&Message::Refused(Error::new(ErrorKind::Denied, "no")));
         visit.outbox.close();
     });

@@ -2,10 +2,12 @@
 
 use std::io;
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use tidegate_transfer::sys::sync::Mutex;
 
 use crate::common::peer::Server;
 use crate::common::{Fixture, eventually, is_error, write};
@@ -49,7 +51,7 @@ fn files_are_offered_and_a_connection_is_made_while_the_endpoint_decides() {
     let server = Server::new(move |visit| {
         let offered = matches!(visit.next(), Ok(Message::Offer { .. }));
         eventually("a connection is made ahead", || counted.load(SeqCst) == 2);
-        say.lock().expect("not poisoned").send(offered).expect("heard");
+        say.lock().send(offered).expect("heard");
         visit.outbox.send(&Message::Refused(Error::new(ErrorKind::NoSpace, "full")));
     });
     let error = pushed(&server, None, &dialled);

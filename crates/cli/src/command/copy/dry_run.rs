@@ -1,7 +1,7 @@
 //! A copy that is only said: a line for each entry as it is found, and what they come to.
 
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::plan_line::{Action, EntryKind, PlanLine, PlanSummary, Tally, TimeSource};
@@ -11,6 +11,7 @@ use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::plan::{PlanListener, Planned};
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::transfer::Interrupt;
 
 use super::known_rate::KnownRate;
@@ -60,7 +61,7 @@ impl Listing {
     }
 
     fn hear(&self, planned: Vec<Planned>) {
-        let mut told = self.told.lock().expect("not poisoned");
+        let mut told = self.told.lock();
         let mut lines = Vec::new();
         for planned in planned {
             let line = line(planned);
@@ -104,7 +105,7 @@ impl Listing {
             there = totals.bytes_skipped;
             result
         });
-        let mut told = self.told.lock().expect("not poisoned");
+        let mut told = self.told.lock();
         // What an earlier run left of files that are not whole is not sent again.
         let left = there.saturating_sub(told.unsent_bytes);
         told.summary.sent_bytes = told.summary.sent_bytes.saturating_sub(left);

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::io::Cursor;
 use std::iter;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use tidegate_fetch::archive::{Accession, Archives, ResolveOptions as Wish};
 use tidegate_fetch::checksum::Checksums;
@@ -15,6 +15,7 @@ use tidegate_fetch::remote::servers::Servers;
 use tidegate_spec::archive::ArchiveSpec;
 use tidegate_spec::run::NamedUrl;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::text::show;
 use url::Url;
 
@@ -143,9 +144,7 @@ pub fn source(args: &GetArgs) -> Option<String> {
     match list::open(list, &args.list.options(&args.spec.archive), keep(&words)).ok()?.next() {
         Some(Named::Record(record)) => server(record.urls.first()?.as_str()),
         Some(_) => None,
-        None => {
-            (!words.lock().expect("not poisoned").is_empty()).then(|| args.archive.place(&args.spec.archive))
-        }
+        None => (!words.lock().is_empty()).then(|| args.archive.place(&args.spec.archive)),
     }
 }
 
@@ -163,7 +162,7 @@ fn keep(words: &Words) -> list::Words {
     let words = Arc::clone(words);
     Box::new(move |word| {
         let accession: Accession = word.parse()?;
-        let mut words = words.lock().expect("not poisoned");
+        let mut words = words.lock();
         if words.len() >= MAX_ACCESSIONS {
             let why = format!("there are more than {MAX_ACCESSIONS} accessions: split the list");
             return Err(Error::new(ErrorKind::Usage, why));
@@ -179,7 +178,7 @@ fn resolved(archives: Arc<Archives>, words: Words, wish: Wish) -> impl Iterator<
     let mut begun = Some((archives, wish));
     iter::from_fn(move || {
         if let Some((archives, wish)) = begun.take() {
-            let words = std::mem::take(&mut *words.lock().expect("not poisoned"));
+            let words = std::mem::take(&mut *words.lock());
             if !words.is_empty() {
                 asked = Some(archives.resolve(words.into_iter(), wish));
             }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use tidegate_service::job::JobId;
 use tidegate_transfer::error::Result;
 use tidegate_transfer::plan::{PlanListener, Planned};
 use tidegate_transfer::selection::Selection;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::terms::{Purpose, Terms};
 use tidegate_transfer::transfer::Interrupt;
 
@@ -137,7 +138,7 @@ impl ShardListing<'_> {
             let terms = Terms { purpose: Purpose::Plan, ..options.terms() };
             let hearing = Arc::clone(&packing);
             let listener = PlanListener::new(move |planned| {
-                let mut packing = hearing.lock().expect("not poisoned");
+                let mut packing = hearing.lock();
                 planned.iter().for_each(|planned| packing.hear(planned));
             });
             let (ends, mut work) =
@@ -149,7 +150,7 @@ impl ShardListing<'_> {
             Ok((ends, work, transfer))
         })?;
         let told = |all: bool| {
-            let mut packing = packing.lock().expect("not poisoned");
+            let mut packing = packing.lock();
             if all {
                 let last = packing.packer.finish();
                 packing.full.extend(last);
@@ -170,7 +171,7 @@ impl ShardListing<'_> {
         let failures = transfer.ledger().failures();
         drop(transfer);
         told(true)?;
-        let packing = packing.lock().expect("not poisoned");
+        let packing = packing.lock();
         let failed = failures.iter().map(|failure| {
             let name = packing.beneath(&failure.path).unwrap_or(&failure.path);
             (encoded(name), kind_name(failure.error.kind), failure.error.message.clone())

@@ -2,10 +2,10 @@
 //! refuse them are served without, which one refusal teaches for the whole run.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use data_encoding::BASE64;
+use tidegate_transfer::sys::sync::Mutex;
 use ureq::http::HeaderMap;
 
 use crate::put::target::Content;
@@ -28,20 +28,20 @@ pub struct SumsSent {
 impl SumsSent {
     /// Whether the upload `id` has sums, or with none whether a request of its own has.
     pub fn go_with(&self, id: Option<&str>) -> bool {
-        let without = |id: &str| self.without.lock().expect("not poisoned").contains(id);
+        let without = |id: &str| self.without.lock().contains(id);
         !self.refused.load(Relaxed) && !id.is_some_and(without)
     }
 
     /// The upload `id` begins, or goes on with these parts, which came `with` sums or without.
     pub fn begin(&self, id: &str, with: bool, parts: &[Part]) {
         if !with || parts.iter().any(|part| !part.has_crc) {
-            self.without.lock().expect("not poisoned").insert(id.to_owned());
+            self.without.lock().insert(id.to_owned());
         }
     }
 
     /// The upload `id` has ended.
     pub fn end(&self, id: &str) {
-        self.without.lock().expect("not poisoned").remove(id);
+        self.without.lock().remove(id);
     }
 
     /// Sends a request with sums, as the upload `id` has them; if that is refused once more without, from which may follow that

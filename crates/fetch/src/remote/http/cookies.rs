@@ -1,6 +1,6 @@
 //! Cookies that redirects set, for as long as the command runs: a sign-on elsewhere is known by one (RFC 6265).
 
-use std::sync::{Mutex, MutexGuard};
+use tidegate_transfer::sys::sync::{Mutex, MutexGuard};
 
 use cookie_store::{CookieDomain, CookieStore, RawCookie};
 use ureq::http::{HeaderMap, HeaderValue, header};
@@ -46,7 +46,7 @@ impl Cookies {
     }
 
     fn lock(&self) -> MutexGuard<'_, CookieStore> {
-        self.0.lock().expect("not poisoned")
+        self.0.lock()
     }
 }
 

@@ -2,11 +2,11 @@
 //! signed URL is a secret for as long as it is valid: it is neither logged nor put into an error.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use rusty_s3::{Bucket, Method, UrlStyle};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
 pub use crate::remote::object::Object;
@@ -36,7 +36,7 @@ impl Signer {
 
     /// The region of `bucket`, as far as known.
     pub fn region(&self, bucket: &str) -> String {
-        let regions = self.regions.lock().expect("not poisoned");
+        let regions = self.regions.lock();
         let set = || self.settings.region.clone().unwrap_or_else(|| "us-east-1".to_owned());
         regions.get(bucket).cloned().unwrap_or_else(set)
     }
@@ -49,7 +49,7 @@ impl Signer {
         if !plausible || self.region(bucket) == region {
             return false;
         }
-        let mut regions = self.regions.lock().expect("not poisoned");
+        let mut regions = self.regions.lock();
         regions.insert(bucket.to_owned(), region.to_owned());
         true
     }

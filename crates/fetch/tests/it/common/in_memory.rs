@@ -5,8 +5,8 @@ use std::io::Read;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use testkit::bytes::fill;
@@ -20,6 +20,7 @@ use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::transfer::{Pace, Paced};
 use url::Url;
 
@@ -153,24 +154,24 @@ impl World {
     }
 
     pub fn put(&self, url: &str, item: Item) {
-        self.items.lock().unwrap().insert(url.to_owned(), (item, 0));
+        self.items.lock().insert(url.to_owned(), (item, 0));
     }
 
     pub fn rules(&self, host: &str, rules: Rules) {
-        self.rules.lock().unwrap().insert(host.to_owned(), rules);
+        self.rules.lock().insert(host.to_owned(), rules);
     }
 
     pub fn served(&self, host: &str) -> Arc<Served> {
-        Arc::clone(self.served.lock().unwrap().entry(host.to_owned()).or_default())
+        Arc::clone(self.served.lock().entry(host.to_owned()).or_default())
     }
 
     /// Requests to all hosts.
     pub fn requests(&self) -> u64 {
-        self.served.lock().unwrap().values().map(|s| s.opens.load(Relaxed) + s.looks.load(Relaxed)).sum()
+        self.served.lock().values().map(|s| s.opens.load(Relaxed) + s.looks.load(Relaxed)).sum()
     }
 
     fn one_in(&self, n: Option<u64>) -> bool {
-        n.is_some_and(|n| self.rng.lock().unwrap().next_u64().is_multiple_of(n))
+        n.is_some_and(|n| self.rng.lock().next_u64().is_multiple_of(n))
     }
 }
 
@@ -216,7 +217,7 @@ impl Link {
     fn ask(&mut self, ask: &Ask<'_>) -> Result<(Item, Rules, Arc<Served>), Refusal> {
         self.world.connections.fetch_add(usize::from(!std::mem::replace(&mut self.connected, true)), Relaxed);
         let host = ask.url.host_str().unwrap_or_default().to_owned();
-        let rules = self.world.rules.lock().unwrap().get(&host).cloned().unwrap_or_default();
+        let rules = self.world.rules.lock().get(&host).cloned().unwrap_or_default();
         let served = self.world.served(&host);
         if !self.hosts.contains(&host) {
             self.hosts.push(host);
@@ -230,7 +231,7 @@ impl Link {
         if self.world.one_in(rules.breaks) {
             return Err(refusal(Why::Broken, ask.url, None));
         }
-        let mut items = self.world.items.lock().unwrap();
+        let mut items = self.world.items.lock();
         let Some((item, asked)) = items.get_mut(ask.url.as_str()) else {
             return Err(refusal(Why::Missing, ask.url, None));
         };
@@ -256,7 +257,7 @@ impl Remote for Link {
     fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {
         let (item, rules, served) = self.ask(ask)?;
         served.opens.fetch_add(1, Relaxed);
-        self.world.asked.lock().unwrap().push((ask.url.to_string(), ask.range.clone()));
+        self.world.asked.lock().push((ask.url.to_string(), ask.range.clone()));
         let active = served.active.fetch_add(1, Relaxed) + 1;
         let guard = Guard(Arc::clone(&served));
         if rules.bears.is_some_and(|bears| active > bears) {
@@ -279,7 +280,7 @@ impl Remote for Link {
         let ends = range.end.min(promised) + item.surplus;
         let length = ends - range.start;
         let drops_at = (length > 0 && self.world.one_in(rules.drops))
-            .then(|| range.start + self.world.rng.lock().unwrap().next_u64() % length);
+            .then(|| range.start + self.world.rng.lock().next_u64() % length);
         let silent = rules.silent == Some(served.opens.load(Relaxed));
         let body = Body {
             at: range.start,
@@ -423,7 +424,7 @@ pub type Ears = Arc<Mutex<Told>>;
 pub fn tell(told: &Ears) -> Box<dyn Fn(DownloadEvent<'_>) + Send + Sync> {
     let told = Arc::clone(told);
     Box::new(move |event| {
-        let mut told = told.lock().unwrap();
+        let mut told = told.lock();
         match event {
             DownloadEvent::Done { record, got } => {
                 assert!(told.done.insert(record.path.to_string(), got.clone()).is_none(), "told twice");
@@ -500,7 +501,7 @@ pub fn get(world: &Arc<World>, place: &Place, records: Vec<Record>) -> Told {
     let (mut download, told) = start(world, place, records, |_| {});
     drive(&mut download, |_| 8).unwrap();
     drop(download);
-    Arc::try_unwrap(told).unwrap().into_inner().unwrap()
+    Arc::try_unwrap(told).unwrap().into_inner()
 }
 
 /// Seeds to try: more where tests may take long, or the one that `TIDEGATE_SEED` names.

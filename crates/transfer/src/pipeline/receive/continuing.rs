@@ -50,8 +50,8 @@ impl ReceiverState {
     pub(super) fn put_off(&self, file: Continued) -> Result<()> {
         let taken = file.entry.memory() + file.left.memory();
         let held = remember(&self.share.metadata, taken)?;
-        self.continued.lock().expect("not poisoned").insert(file.id, (file.entry.clone(), held));
-        if let Some(queue) = &*self.to_continue.lock().expect("not poisoned") {
+        self.continued.lock().insert(file.id, (file.entry.clone(), held));
+        if let Some(queue) = &*self.to_continue.lock() {
             let _ = queue.send(file);
         }
         Ok(())
@@ -85,7 +85,7 @@ impl ReceiverState {
                 // What is there went ahead.
                 Ok(Some(_)) => Verdict::Want { have: Vec::new() },
                 Err(error) => {
-                    self.continued.lock().expect("not poisoned").remove(&id);
+                    self.continued.lock().remove(&id);
                     self.path.ledger.failed(path.as_bytes(), error.clone(), true);
                     Verdict::Failed(error.clone())
                 }
@@ -148,7 +148,7 @@ impl ReceiverState {
     ) -> Result<Option<Arc<Incoming>>> {
         self.wait_for_room();
         // In one step: the sender cannot finish while a file is in neither list.
-        let mut continued = self.continued.lock().expect("not poisoned");
+        let mut continued = self.continued.lock();
         if continued.remove(&id).is_none() {
             return Ok(None);
         }

@@ -17,7 +17,7 @@ impl ReceiverState {
     /// Whether names are wanted before the end, which are asked for now. Nothing is deleted where something failed: it
     /// may be what is missing at the source.
     pub(super) fn wants_names(&self) -> bool {
-        let mut mirror = self.mirror.lock().expect("not poisoned");
+        let mut mirror = self.mirror.lock();
         if mirror.is_none() {
             return false;
         }
@@ -34,7 +34,7 @@ impl ReceiverState {
     /// Compares what the sender has told; what fails here keeps all of it.
     pub(super) fn compare_names(&self, directories: &[DirectoryNames]) -> Result<()> {
         self.outbox.send(&Message::WantNames(1));
-        let mut mirror = self.mirror.lock().expect("not poisoned");
+        let mut mirror = self.mirror.lock();
         let Some(comparing) = mirror.as_mut() else { return Ok(()) };
         let mut going = Vec::new();
         let compared = comparing.compare(directories, &mut |extraneous| {
@@ -58,7 +58,7 @@ impl ReceiverState {
 
     /// All names were told, or cannot be.
     pub(super) fn delete(&self, error: Option<Error>) -> Result<()> {
-        let Some(mirror) = self.mirror.lock().expect("not poisoned").take() else { return Ok(()) };
+        let Some(mirror) = self.mirror.lock().take() else { return Ok(()) };
         // Only who was told that everything arrived may say what is no more.
         self.check_finish()?;
         self.tell_deleted(match error {

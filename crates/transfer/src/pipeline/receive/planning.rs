@@ -141,7 +141,7 @@ impl ReceiverState {
             return Ok(Looked::Decided(Verdict::Leave));
         }
         let standing = self.path.sink.prepare(entry, true)?;
-        let left = self.leftovers.lock().expect("not poisoned").as_mut().and_then(|left| left.take(entry));
+        let left = self.leftovers.lock().as_mut().and_then(|left| left.take(entry));
         let is_file = matches!(entry.kind, Kind::File { .. });
         let takes = || if is_file { self.path.sink.takes(entry) } else { Ok(()) };
         let Some(there) = self.path.sink.there(&entry.path, entry.mtime)? else {

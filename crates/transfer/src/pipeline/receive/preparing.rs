@@ -176,7 +176,7 @@ impl ReceiverState {
                 && is_first
                 && let Some(journal) = self.path.journal()
             {
-                journal.lock().expect("not poisoned").directory(entry)?;
+                journal.lock().directory(entry)?;
             }
             return Ok(Some(Verdict::Made));
         };
@@ -188,8 +188,7 @@ impl ReceiverState {
             self.put_off(Continued { id, entry: entry.clone(), left })?;
             return Ok(None);
         }
-        let left =
-            self.path.journal().and_then(|journal| journal.lock().expect("not poisoned").take_left(entry));
+        let left = self.path.journal().and_then(|journal| journal.lock().take_left(entry));
         if let Standing::Present(mtime, mode) = standing {
             if self.terms.compare == Compare::Checksum {
                 let digest = self.path.sink.digest(entry, &|| self.path.is_stopped())?;
@@ -247,7 +246,7 @@ impl ReceiverState {
     pub(super) fn known(&self, entries: &[Entry]) -> Vec<Option<Verified>> {
         let places = entries.iter().map(|entry| self.path.sink.place(entry).as_bytes());
         match &self.catalogue {
-            Some(catalogue) => catalogue.lock().expect("not poisoned").get_all(places),
+            Some(catalogue) => catalogue.lock().get_all(places),
             None => vec![None; entries.len()],
         }
     }
@@ -274,7 +273,7 @@ impl ReceiverState {
     ) -> Result<()> {
         let held = remember(&self.share.metadata, entry.memory())?;
         let file = Compared { entry: entry.clone(), recorded, _held: held };
-        self.compared.lock().expect("not poisoned").insert(id, file);
+        self.compared.lock().insert(id, file);
         Ok(())
     }
 
@@ -285,14 +284,14 @@ impl ReceiverState {
     /// destination takes for the same.
     pub(super) fn is_first(&self, entry: &Entry) -> Result<bool> {
         let place = self.path.sink.place(entry);
-        let mut offered = self.offered.lock().expect("not poisoned");
+        let mut offered = self.offered.lock();
         let is_new = offered.is_new(place.as_bytes(), || self.open_places(|_, place| Some(place)));
         if !is_new && entry.kind != Kind::Directory {
             let why = format!("{place} is offered twice: only the first is taken");
             return Err(Error::new(ErrorKind::Usage, why));
         }
         if is_new && let Some(name) = self.path.sink.folded(entry) {
-            let mut folded = self.folded.lock().expect("not poisoned");
+            let mut folded = self.folded.lock();
             if !folded.is_new(&name, || self.open_places(|entry, _| self.path.sink.folded(entry))) {
                 let why = format!(
                     "cannot create {place}: the destination's file system takes it for another name that was copied; rename one of them at the source"
@@ -353,16 +352,13 @@ impl ReceiverState {
         self.path.sink.takes(&entry)?;
         let (verify, metadata) = (self.terms.verify, &self.share.metadata);
         let file = Arc::new(Incoming::of_portion(id, entry, verify, there, portion, metadata)?);
-        self.files.write().expect("not poisoned").insert(id, Arc::clone(&file));
+        self.files.write().insert(id, Arc::clone(&file));
         Ok(file)
     }
 
     /// Other transfers of the same peer may have much under way: ours that is goes on meanwhile, and ends.
     pub(super) fn wait_for_room(&self) {
-        while self.share.metadata.is_crowded()
-            && !self.path.is_stopped()
-            && !self.files.read().expect("not poisoned").is_empty()
-        {
+        while self.share.metadata.is_crowded() && !self.path.is_stopped() && !self.files.read().is_empty() {
             thread::sleep(Duration::from_millis(5));
         }
     }
@@ -437,10 +433,7 @@ impl ReceiverState {
     fn remember(&self, entry: &Entry, root: Digest) {
         if let Some(catalogue) = &self.catalogue {
             let verified = Verified { size: entry.size(), mtime: entry.mtime, root };
-            let put = catalogue
-                .lock()
-                .expect("not poisoned")
-                .put([(self.path.sink.place(entry).as_bytes(), verified)].into_iter());
+            let put = catalogue.lock().put([(self.path.sink.place(entry).as_bytes(), verified)].into_iter());
             if let Err(error) = put {
                 tracing::warn!("cannot remember what is verified: {error}");
             }
@@ -449,9 +442,9 @@ impl ReceiverState {
 
     /// What `named` makes of the entries that have not ended, and of their places.
     fn open_places(&self, named: impl Fn(&Entry, Vec<u8>) -> Option<Vec<u8>>) -> Vec<Vec<u8>> {
-        let continued = self.continued.lock().expect("not poisoned");
-        let files = self.files.read().expect("not poisoned");
-        let compared = self.compared.lock().expect("not poisoned");
+        let continued = self.continued.lock();
+        let files = self.files.read();
+        let compared = self.compared.lock();
         let put_off = continued.values().map(|(entry, _)| entry);
         let looked_at = compared.values().map(|file| &file.entry);
         let open = files.values().map(|file| &*file.entry).chain(put_off).chain(looked_at);
@@ -461,7 +454,7 @@ impl ReceiverState {
     /// A sender's word is not enough: what it offered has ended, one way or another.
     pub(super) fn check_finish(&self) -> Result<()> {
         let open = self.open_places(|_, place| Some(place));
-        let missing = self.missing.lock().expect("not poisoned").first().copied();
+        let missing = self.missing.lock().first().copied();
         match (self.listed.load(Relaxed), open.first()) {
             // What it could not read it has said, and that is no success either.
             (true, None) if self.path.ledger.totals().files_failed == 0 && missing.is_some() => {
@@ -495,7 +488,7 @@ impl ReceiverState {
     /// Directories last: putting files into them, and removing others, has changed their times.
     fn finish(&self) -> Result<()> {
         let Some(journal) = self.path.journal() else { return Ok(()) };
-        journal.lock().expect("not poisoned").directories(|entry| {
+        journal.lock().directories(|entry| {
             if let Err(error) = self.path.sink.refresh(&entry) {
                 tracing::warn!("{error}");
             }

@@ -23,7 +23,7 @@ pub(super) type Comparison = (Arc<SendFile>, Option<Digest>);
 impl SenderState {
     /// Leaves it to a thread of its own: reading whole files would hold up every other message.
     pub(super) fn compare_aside(self: &Arc<Self>, comparison: Comparison) {
-        let mut comparisons = self.comparisons.lock().expect("not poisoned");
+        let mut comparisons = self.comparisons.lock();
         let queue = comparisons.get_or_insert_with(|| {
             let (queue, to_compare) = mpsc::channel::<Comparison>();
             let to_compare = Arc::new(Mutex::new(to_compare));
@@ -36,7 +36,7 @@ impl SenderState {
                 let (comparer, to_compare) = (Arc::downgrade(self), Arc::clone(&to_compare));
                 let work = move || {
                     let _held = held;
-                    let next = || to_compare.lock().expect("not poisoned").recv();
+                    let next = || to_compare.lock().recv();
                     while let Ok((file, theirs)) = next() {
                         let Some(shared) = comparer.upgrade() else { return };
                         shared.compare(&file, theirs);

@@ -61,13 +61,13 @@ impl SenderState {
     /// Of those who wait, as many as these count.
     pub(super) fn allow(&self, readers: u16, streams: u16) {
         self.staging.allow(readers, streams);
-        self.readers_idle.lock().expect("not poisoned").allow(readers);
-        self.streams_idle.lock().expect("not poisoned").allow(streams);
+        self.readers_idle.lock().allow(readers);
+        self.streams_idle.lock().allow(streams);
     }
 
     /// How long readers had nothing to do, those too that may not run any more.
     fn readers_waited_in_all(&self) -> Duration {
-        let idle = self.readers_idle.lock().expect("not poisoned").of_all();
+        let idle = self.readers_idle.lock().of_all();
         self.staging.waited_in_all().0 + idle
     }
 
@@ -75,7 +75,7 @@ impl SenderState {
     /// are readers that send nothing.
     fn waited(&self) -> (Duration, Duration) {
         let (filling, taking) = self.staging.waited();
-        let idle = |idle: &Mutex<WorkerTime>| idle.lock().expect("not poisoned").total();
+        let idle = |idle: &Mutex<WorkerTime>| idle.lock().total();
         // Zeros are made in place of being read: there is no stage that could do more of it.
         let in_place = if self.source.has_read_stage() { self.shortcut.in_place() } else { Duration::ZERO };
         let readers = (filling + idle(&self.readers_idle)).saturating_sub(in_place);

@@ -53,7 +53,7 @@ impl SenderState {
         if self.offer(&mut next, &mut batch) {
             self.ledger.all_listed();
             self.outbox.send(&Message::Listed);
-            self.pending.lock().expect("not poisoned").listed = true;
+            self.pending.lock().listed = true;
             self.finish_if_done();
         }
     }
@@ -76,9 +76,9 @@ impl SenderState {
 
     /// Offers `batch`, waiting for room; `false` once stopped.
     fn offer(&self, next: &mut FileId, batch: &mut Vec<Listed>) -> bool {
-        let mut pending = self.pending.lock().expect("not poisoned");
+        let mut pending = self.pending.lock();
         while !pending.has_room() && !self.stopped.load(Relaxed) {
-            pending = self.room.wait(pending).expect("not poisoned");
+            pending = self.room.wait(pending);
         }
         if self.stopped.load(Relaxed) {
             return false;

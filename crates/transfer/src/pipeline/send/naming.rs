@@ -26,7 +26,7 @@ pub(super) struct Naming {
 impl Naming {
     /// Nobody waits here any more.
     pub(super) fn close(&self) {
-        drop(self.wanted.lock().expect("not poisoned"));
+        drop(self.wanted.lock());
         self.changed.notify_all();
     }
 }
@@ -34,11 +34,11 @@ impl Naming {
 impl SenderState {
     /// The receiver wants so many more messages; the first time the telling begins.
     pub(super) fn want_names(self: &Arc<Self>, messages: u32) -> Result<()> {
-        if !self.pending.lock().expect("not poisoned").finish_sent {
+        if !self.pending.lock().finish_sent {
             return Err(Error::protocol("names were asked for before everything was sent"));
         }
         let began = {
-            let mut wanted = self.naming.wanted.lock().expect("not poisoned");
+            let mut wanted = self.naming.wanted.lock();
             wanted.1 = wanted.1.saturating_add(messages).min(MAX_WANTED);
             std::mem::replace(&mut wanted.0, true)
         };
@@ -72,9 +72,9 @@ impl SenderState {
 
     /// Waits until the receiver wants more; `false` once stopped.
     fn tell_batch(&self, batch: Vec<DirectoryNames>) -> bool {
-        let mut wanted = self.naming.wanted.lock().expect("not poisoned");
+        let mut wanted = self.naming.wanted.lock();
         while (wanted.1 == 0 || self.is_behind()) && !self.stopped.load(Relaxed) {
-            wanted = self.naming.changed.wait_timeout(wanted, LOOK).expect("not poisoned").0;
+            wanted = self.naming.changed.wait_timeout(wanted, LOOK).0;
         }
         if self.stopped.load(Relaxed) {
             return false;

@@ -29,7 +29,7 @@ impl SenderState {
         for (id, verdict) in (first..).zip(verdicts) {
             match verdict {
                 Verdict::Exists(_) | Verdict::Tell => {
-                    let file = self.pending.lock().expect("not poisoned").files.get(&id).map(Arc::clone);
+                    let file = self.pending.lock().files.get(&id).map(Arc::clone);
                     let Some(file) = file else { continue };
                     file.asked(&[Asked::Offered], Asked::Compared)?;
                     let theirs = if let Verdict::Exists(theirs) = verdict { Some(theirs) } else { None };
@@ -56,19 +56,19 @@ impl SenderState {
         if self.terms.purpose != Purpose::Plan {
             return Err(Error::protocol("the receiver said what it would do, and was not asked"));
         }
-        self.pending.lock().expect("not poisoned").untold += planned.len();
+        self.pending.lock().untold += planned.len();
         self.tell_aside(Decided::Removals(planned));
         Ok(())
     }
 
     /// Whether whoever listens is so far behind that no more is to be asked for.
     pub(super) fn is_behind(&self) -> bool {
-        self.pending.lock().expect("not poisoned").untold > WINDOW
+        self.pending.lock().untold > WINDOW
     }
 
     /// Takes an entry off the list: it counts as untold from now on.
     fn taken_off(&self, id: FileId) -> Option<Entry> {
-        let mut pending = self.pending.lock().expect("not poisoned");
+        let mut pending = self.pending.lock();
         let file = pending.files.remove(&id).map(|file| {
             file.ended.store(true, Relaxed);
             file.listed.entry.clone()
@@ -79,7 +79,7 @@ impl SenderState {
     }
 
     fn tell_aside(self: &Arc<Self>, decided: Decided) {
-        let mut queue = self.decided.lock().expect("not poisoned");
+        let mut queue = self.decided.lock();
         let queue = queue.get_or_insert_with(|| {
             let (queue, to_tell) = mpsc::channel::<Decided>();
             let teller = Arc::downgrade(self);
@@ -103,7 +103,7 @@ impl SenderState {
     fn tell_removals(&self, planned: Vec<Planned>) {
         let count = planned.len();
         self.ledger.would(planned);
-        self.pending.lock().expect("not poisoned").untold -= count;
+        self.pending.lock().untold -= count;
         self.room.notify_all();
     }
 
@@ -127,7 +127,7 @@ impl SenderState {
         }
         self.ledger.would(planned);
         {
-            let mut pending = self.pending.lock().expect("not poisoned");
+            let mut pending = self.pending.lock();
             pending.untold -= count;
             pending.names -= names;
             // Whoever waits for the end counts on it, too.

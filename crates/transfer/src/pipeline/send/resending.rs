@@ -18,7 +18,7 @@ const MAX_URGENT: usize = 64 << 10;
 impl SenderState {
     /// The receiver wants a range again.
     pub(super) fn again(&self, Again { file, range }: Again) -> Result<()> {
-        let found = self.pending.lock().expect("not poisoned").files.get(&file).map(Arc::clone);
+        let found = self.pending.lock().files.get(&file).map(Arc::clone);
         let Some(file) = found else { return Ok(()) };
         if range.start >= range.end || range.end > file.size || !range.start.is_multiple_of(BLOCK) {
             return Ok(());

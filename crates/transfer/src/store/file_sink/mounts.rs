@@ -15,7 +15,7 @@ impl FileSink {
     pub(super) fn check_mount(&self, place: &RelPath) -> Result<()> {
         let (Ok(base), parent) = (self.base(), place.split().0) else { return Ok(()) };
         // Files come a directory after the other. What is mounted meanwhile fails when the file is to get its name.
-        let mut checked = self.checked_mount.lock().expect("not poisoned");
+        let mut checked = self.checked_mount.lock();
         if checked.as_deref() == Some(parent) {
             return Ok(());
         }

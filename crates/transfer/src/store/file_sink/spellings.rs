@@ -43,13 +43,13 @@ impl FileSink {
     #[cfg(test)]
     pub fn assume(&self, folding: Folding) {
         let device = self.base().and_then(fstat).expect("there").st_dev;
-        self.spellings.folding.lock().expect("not poisoned").of_device.insert(device, folding);
+        self.spellings.folding.lock().of_device.insert(device, folding);
         self.spellings.is_assumed.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// How the directory at `path` tells names apart.
     fn folding(&self, path: &[u8]) -> Folding {
-        let mut known = self.spellings.folding.lock().expect("not poisoned");
+        let mut known = self.spellings.folding.lock();
         if let Some((_, folding)) = known.last.as_ref().filter(|(last, _)| last == path) {
             return *folding;
         }
@@ -89,7 +89,7 @@ impl FileSink {
         if !self.spellings.leads_somewhere(&directory, name) {
             return None;
         }
-        let mut known = self.spellings.written.lock().expect("not poisoned");
+        let mut known = self.spellings.written.lock();
         let (_, written) = match known.take().filter(|(path, _)| path == parent) {
             Some(same) => known.insert(same),
             None => known.insert((parent.to_vec(), WrittenNames::new(folding, names(&directory)))),

@@ -68,7 +68,7 @@ impl Unlinked {
             return Ok(true);
         }
         // No name is being removed while it is looked at again.
-        let known = self.0.read().expect("not poisoned");
+        let known = self.0.read();
         Ok(known.is_version(&look()?, listed))
     }
 
@@ -79,7 +79,7 @@ impl Unlinked {
             directory.remove(name)?;
             return Ok(true);
         }
-        let mut known = self.0.write().expect("not poisoned");
+        let mut known = self.0.write();
         let file = directory.open_beneath(name, OFlags::PATH | OFlags::NOFOLLOW, Mode::empty())?;
         let before = fstat(&file)?;
         if !known.is_version(&before, listed) {

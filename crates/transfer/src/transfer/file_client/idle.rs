@@ -40,12 +40,12 @@ impl Kept {
 
 impl IdleSessions {
     pub(super) fn is_empty(&self) -> bool {
-        self.kept.lock().expect("not poisoned").sessions.is_empty()
+        self.kept.lock().sessions.is_empty()
     }
 
     /// The one that was used last and still works.
     pub(super) fn take(&self) -> Option<FileSession> {
-        let mut kept = self.kept.lock().expect("not poisoned");
+        let mut kept = self.kept.lock();
         while let Some((_, session)) = kept.sessions.pop() {
             if !session.link.outbox.is_lost() {
                 return Some(session);
@@ -56,7 +56,7 @@ impl IdleSessions {
 
     /// Keeps one for a while.
     pub(super) fn put(self: &Arc<Self>, session: FileSession) {
-        let mut kept = self.kept.lock().expect("not poisoned");
+        let mut kept = self.kept.lock();
         kept.sessions.push((Instant::now(), session));
         if !kept.closing {
             let idle = Arc::clone(self);
@@ -69,19 +69,19 @@ impl IdleSessions {
 
     /// Closes all of them.
     pub(super) fn clear(&self) {
-        self.kept.lock().expect("not poisoned").sessions.clear();
+        self.kept.lock().sessions.clear();
         self.changed.notify_one();
     }
 
     /// Closes each when its time is over, until none is left.
     fn close(&self) {
-        let mut kept = self.kept.lock().expect("not poisoned");
+        let mut kept = self.kept.lock();
         while let Some(end) = kept.next_end() {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 drop(kept.sessions.remove(0));
             } else {
-                kept = self.changed.wait_timeout(kept, left).expect("not poisoned").0;
+                kept = self.changed.wait_timeout(kept, left).0;
             }
         }
         kept.closing = false;

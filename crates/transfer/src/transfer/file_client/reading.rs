@@ -90,7 +90,7 @@ impl<'a> Reading<'a> {
     }
 
     fn work_left(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().expect("not poisoned")
+        self.work.lock()
     }
 
     /// Most sessions that may read at once.
@@ -125,8 +125,7 @@ impl<'a> Reading<'a> {
     pub(super) fn pass(&self, until: Instant) -> Result<Option<()>> {
         let time = until.saturating_duration_since(Instant::now());
         let work = self.work_left();
-        let (work, _) =
-            self.ended.wait_timeout_while(work, time, |work| work.under_way > 0).expect("not poisoned");
+        let (work, _) = self.ended.wait_timeout_while(work, time, |work| work.under_way > 0);
         match &work.failure {
             Some(error) => Err(error.clone()),
             // Before the first is allowed, all is still to come.
@@ -230,13 +229,13 @@ impl<'a> Reading<'a> {
                 FileReply::Data(Content(content)) if content.len() <= range.length as usize => {
                     self.ledger.bytes_moved.fetch_add(content.len() as u64, Relaxed);
                     let (index, piece) = portion.pieces[at];
-                    if let Ok(pieces) = &mut self.got.lock().expect("not poisoned")[index] {
+                    if let Ok(pieces) = &mut self.got.lock()[index] {
                         pieces[piece] = content;
                     }
                 }
                 // Of those that are told already too: a file that fails is not read in part.
                 FileReply::Failed(error) => {
-                    let mut got = self.got.lock().expect("not poisoned");
+                    let mut got = self.got.lock();
                     for &(index, _) in &portion.pieces[at..] {
                         got[index] = Err(error.clone());
                     }
@@ -250,7 +249,7 @@ impl<'a> Reading<'a> {
 
     /// What was read, each in its pieces.
     pub(super) fn into_content(self) -> Vec<Result<Vec<Vec<u8>>>> {
-        let got = self.got.into_inner().expect("not poisoned");
+        let got = self.got.into_inner();
         got.into_iter().map(|got| got.and_then(whole)).collect()
     }
 }

@@ -1,9 +1,9 @@
 //! Peers that speak the wire by hand, in either role, and say whatever a test has them say.
 
 use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use tidegate_transfer::hash::Digest;
 use tidegate_transfer::manifest::{Entry, FileId, Kind, Timestamp};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::proof::Proof;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
@@ -77,14 +78,14 @@ impl Server {
                     let mut channel = arrival.channel;
                     match arrival.opening {
                         Opening::Stream(hello) => {
-                            let newest = newest.lock().expect("not poisoned");
+                            let newest = newest.lock();
                             if let Some(arrived) = &*newest {
                                 let _ = arrived.send((hello.index, channel));
                             }
                         }
                         Opening::Session(_) => {
                             let (arrived, streams) = mpsc::channel();
-                            *newest.lock().expect("not poisoned") = Some(arrived);
+                            *newest.lock() = Some(arrived);
                             if late.is_none() {
                                 let welcome = encode(&Message::Welcome(VERSIONS.1));
                                 std::io::Write::write_all(&mut channel, &welcome).expect("written");
