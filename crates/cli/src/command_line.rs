@@ -1,5 +1,10 @@
 //! The command line: which commands there are, who runs them, and what a command line that makes no sense is told.
 
+#[cfg(feature = "get")]
+mod from_servers;
+#[cfg(feature = "service")]
+mod jobs;
+
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -9,6 +14,10 @@ use tidegate_spec::run::Run;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::offer::LEFT_OUT;
 
+#[cfg(feature = "get")]
+use self::from_servers::ServerCommand;
+#[cfg(feature = "service")]
+use self::jobs::JobCommand;
 use crate::caller::Caller;
 use crate::exit::usage;
 use crate::told::TOLD;
@@ -33,8 +42,9 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<command::copy::CopyArgs>),
-    Get(Box<command::get::GetArgs>),
-    Put(Box<command::put::PutArgs>),
+    #[cfg(feature = "get")]
+    #[command(flatten)]
+    Server(ServerCommand),
     Run(command::run::RunArgs),
     Endpoint(command::endpoint::EndpointArgs),
     Verify(Box<command::verify::VerifyArgs>),
@@ -46,30 +56,22 @@ enum Command {
     Share(command::share::ShareArgs),
     Probe(command::probe::ProbeArgs),
     Iperf3(command::iperf3::Iperf3Args),
-    Estimate(Box<command::estimate::EstimateArgs>),
-    Serve(command::serve::ServeArgs),
-    Submit(Box<command::submit::SubmitArgs>),
-    Jobs(command::jobs::JobsArgs),
-    Job(command::job::JobArgs),
-    Cancel(command::cancel::CancelArgs),
-    Spread(Box<command::spread::SpreadArgs>),
-    Mover(command::mover::MoverArgs),
-    Movers(Box<command::movers::MoversArgs>),
+    #[cfg(feature = "service")]
+    #[command(flatten)]
+    Job(JobCommand),
     Explore(command::explore::ExploreArgs),
     Simulate(command::simulate::SimulateArgs),
     Rules(command::rules::RulesArgs),
+    #[cfg(feature = "train")]
     Train(command::train::TrainArgs),
-    History(Box<command::history::HistoryArgs>),
     Demo(command::demo::DemoArgs),
     SelfTest(command::self_test::SelfTestArgs),
+    #[cfg(feature = "man")]
     Completions(command::completions::CompletionsArgs),
+    #[cfg(feature = "man")]
     Man(command::man::ManArgs),
     #[command(hide = true)]
     WithParent(command::with_parent::WithParentArgs),
-    #[command(hide = true)]
-    Size(command::size::SizeArgs),
-    #[command(hide = true)]
-    Ranges(command::ranges::RangesArgs),
     #[command(hide = true)]
     Describe(command::describe::DescribeArgs),
 }
@@ -79,9 +81,8 @@ impl Command {
     fn asks_for_json(&self) -> Option<&str> {
         let (json, optimizer) = match self {
             Self::Copy(args) => (args.output.json, args.optimizer()),
-            // A dry run prints a list, and a check what it found.
-            Self::Get(args) => (args.output.json && !args.dry_run && !args.self_check, args.optimizer()),
-            Self::Put(args) => (args.output.json, args.optimizer()),
+            #[cfg(feature = "get")]
+            Self::Server(command) => return command.asks_for_json(),
             Self::Verify(args) => (args.output.json, &*args.route.control.spec.optimizer),
             Self::Demo(args) => (args.output.json, &*args.route.control.spec.optimizer),
             Self::Probe(args) => (args.output.json, &*args.route.control.spec.optimizer),
@@ -95,8 +96,10 @@ impl Command {
     fn is_quiet(&self) -> bool {
         match self {
             Self::Copy(args) => args.output.quiet,
-            Self::Put(args) => args.output.quiet,
-            Self::Spread(args) => args.output.quiet,
+            #[cfg(feature = "get")]
+            Self::Server(command) => command.is_quiet(),
+            #[cfg(feature = "service")]
+            Self::Job(command) => command.is_quiet(),
             _ => false,
         }
     }
@@ -104,16 +107,11 @@ impl Command {
     /// Whether everything that it says goes through its caller, so that it can run in another program's process.
     fn is_for_programs(&self) -> bool {
         match self {
-            Self::Get(args) => !args.prints(),
-            _ => matches!(
-                self,
-                Self::Copy(_)
-                    | Self::Put(_)
-                    | Self::Verify(_)
-                    | Self::Ls(_)
-                    | Self::Hash(_)
-                    | Self::Estimate(_)
-            ),
+            #[cfg(feature = "get")]
+            Self::Server(command) => command.is_for_programs(),
+            #[cfg(feature = "service")]
+            Self::Job(command) => command.is_for_programs(),
+            _ => matches!(self, Self::Copy(_) | Self::Verify(_) | Self::Ls(_) | Self::Hash(_)),
         }
     }
 
@@ -121,8 +119,10 @@ impl Command {
     fn told(args: &command::run::RunArgs) -> Result<Self, Error> {
         Ok(match command::run::read(args)? {
             Run::Copy(told) => Self::Copy(Box::new((*told).into())),
-            Run::Get(told) => Self::Get(Box::new((*told).into())),
-            Run::Put(told) => Self::Put(Box::new((*told).into())),
+            #[cfg(feature = "get")]
+            Run::Get(told) => Self::Server(ServerCommand::Get(Box::new((*told).into()))),
+            #[cfg(feature = "get")]
+            Run::Put(told) => Self::Server(ServerCommand::Put(Box::new((*told).into()))),
         })
     }
 
@@ -130,8 +130,10 @@ impl Command {
     fn run(&self, caller: &Caller, verbose: bool) -> anyhow::Result<ExitCode> {
         match self {
             Self::Copy(args) => command::copy::run(args, caller, verbose),
-            Self::Get(args) => command::get::run(args, caller),
-            Self::Put(args) => command::put::run(args, caller),
+            #[cfg(feature = "get")]
+            Self::Server(command) => command.run(caller),
+            #[cfg(feature = "service")]
+            Self::Job(command) => command.run(caller),
             Self::Run(args) => Self::told(args)?.run(caller, verbose),
             Self::Endpoint(args) => command::endpoint::run(args),
             Self::Verify(args) => command::verify::run(args, caller),
@@ -143,27 +145,18 @@ impl Command {
             Self::Share(args) => command::share::run(args),
             Self::Probe(args) => command::probe::run(args),
             Self::Iperf3(args) => command::iperf3::run(args),
-            Self::Estimate(args) => command::estimate::run(args, caller),
-            Self::Serve(args) => command::serve::run(args),
-            Self::Submit(args) => command::submit::run(args),
-            Self::Jobs(args) => command::jobs::run(args),
-            Self::Job(args) => command::job::run(args),
-            Self::Cancel(args) => command::cancel::run(args),
-            Self::Spread(args) => command::spread::run(args),
-            Self::Mover(args) => command::mover::run(args),
-            Self::Movers(args) => command::movers::run(args),
             Self::Explore(args) => command::explore::run(args),
             Self::Simulate(args) => command::simulate::run(args),
             Self::Rules(args) => command::rules::run(args),
+            #[cfg(feature = "train")]
             Self::Train(args) => command::train::run(args),
-            Self::History(args) => command::history::run(args),
             Self::Demo(args) => command::demo::run(args),
             Self::SelfTest(args) => command::self_test::run(args),
+            #[cfg(feature = "man")]
             Self::Completions(args) => command::completions::run::<Cli>(args),
+            #[cfg(feature = "man")]
             Self::Man(args) => command::man::run::<Cli>(args),
             Self::WithParent(args) => command::with_parent::run(args),
-            Self::Size(args) => command::size::run(args),
-            Self::Ranges(args) => command::ranges::run(args),
             Self::Describe(args) => command::describe::run::<Cli>(args),
         }
     }

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
-pub use tidegate_contract::exit::{Exit, GET_HELP, HELP};
+#[cfg(feature = "get")]
+pub use tidegate_contract::exit::GET_HELP;
+pub use tidegate_contract::exit::{Exit, HELP};
 use tidegate_transfer::error::{Error, ErrorKind};
 
 /// Some files failed.

@@ -2,9 +2,8 @@
 //! end.
 
 use tidegate_control::optimizer::Optimizer;
-use tidegate_control::policy::Policy;
+use tidegate_control::policy::{Policy, UPDATES};
 use tidegate_spec::control::Control;
-use tidegate_train::online::UPDATES;
 use tidegate_transfer::error::Result;
 
 use crate::settings::{optimizer_after, policy_of};

@@ -4,8 +4,14 @@
 //! A library, so that the program and the Python package are one. [`main`] is the program; [`Run`] is one of its commands
 //! in another program's process: the same words, the same answer in JSON, and neither terminal nor signals are touched.
 
+#![cfg_attr(
+    not(all(feature = "get", feature = "service", feature = "train")),
+    allow(dead_code, reason = "what only the commands use that are left out")
+)]
+
 // What stands on its own.
 mod capped;
+#[cfg(feature = "train")]
 mod chart;
 mod exit;
 mod followed;
@@ -19,6 +25,7 @@ mod told;
 
 // Values on a command line.
 mod beneath;
+#[cfg(feature = "get")]
 mod s3;
 mod scratch;
 mod values;
@@ -34,6 +41,7 @@ mod lesson;
 mod path_key;
 mod recorder;
 mod route;
+#[cfg(feature = "service")]
 mod sampling;
 
 mod path_store;
@@ -53,20 +61,24 @@ mod warned;
 // Places.
 mod ssh;
 
+#[cfg(feature = "service")]
 mod engine;
 
 mod remotes;
 
 mod place;
 
+#[cfg(feature = "service")]
 mod pools;
 
+#[cfg(feature = "service")]
 mod service;
 
 mod servers;
 
 // What moves data.
 mod loopback;
+#[cfg_attr(not(feature = "gateway"), path = "no_http.rs")]
 mod over_http;
 
 mod drive;
@@ -75,6 +87,7 @@ mod files;
 
 mod ends;
 mod output;
+#[cfg(feature = "service")]
 mod shard;
 
 mod command;
@@ -83,6 +96,7 @@ mod command_line;
 
 mod run;
 
+#[cfg(feature = "service")]
 mod condor;
 
 mod program;

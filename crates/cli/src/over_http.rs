@@ -6,7 +6,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use clap::Args;
-use tidegate_gateway::{Config, Gateway, Renewal, Status, TlsFiles};
+pub use tidegate_gateway::Renewal;
+use tidegate_gateway::{Config, Gateway, Status, TlsFiles};
 use tidegate_transfer::endpoint::Endpoint;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Place;
@@ -26,7 +27,13 @@ const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIF
 pub struct HttpArgs {
     /// Serve the same directory over HTTPS, to browsers, curl and whatever reads by HTTP, with a token of
     /// `tidegate ticket --http` or a link of `tidegate share`
-    #[arg(long, value_name = "[ADDR:]PORT", requires = "https_cert", requires = "https_key")]
+    #[arg(
+        long,
+        value_name = "[ADDR:]PORT",
+        requires = "https_cert",
+        requires = "https_key",
+        conflicts_with = "once"
+    )]
     https: Option<String>,
     /// The certificate chain for that, PEM; one that browsers trust
     #[arg(long, value_name = "FILE", requires = "https")]
@@ -35,7 +42,7 @@ pub struct HttpArgs {
     #[arg(long, value_name = "FILE", requires = "https")]
     https_key: Option<PathBuf>,
     /// Serve it without TLS, on a loopback address alone: for a proxy in front that encrypts, or for programs of this host
-    #[arg(long, value_name = "[ADDR:]PORT", conflicts_with = "https")]
+    #[arg(long, value_name = "[ADDR:]PORT", conflicts_with_all = ["https", "once"])]
     http: Option<String>,
     /// Take files by HTTP that nothing vouches for: neither Content-MD5, Repr-Digest, x-amz-checksum-… nor a signature over
     /// the content
@@ -46,7 +53,7 @@ pub struct HttpArgs {
     http_url: Option<String>,
     /// Answer /healthz and /metrics (Prometheus) without a token: on the loopback, where a port alone is given
     /// [default: nowhere]
-    #[arg(long, value_name = "[ADDR:]PORT")]
+    #[arg(long, value_name = "[ADDR:]PORT", conflicts_with = "once")]
     status: Option<String>,
 }
 

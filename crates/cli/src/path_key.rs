@@ -6,9 +6,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use tidegate_contract::home::LOCAL;
 use tidegate_contract::text::show;
 use tidegate_control::BitRate;
-use tidegate_service::pair::Site;
 use tidegate_spec::control::Control;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::wire::ticket::{Address, SCHEME};
@@ -57,7 +57,7 @@ pub fn local(path: &Path) -> Option<String> {
     while let Some(above) = at.parent().filter(|above| device(above) == Some(ours)) {
         at = above.to_path_buf();
     }
-    Some(format!("{}:{}", Site::LOCAL, show(at.as_os_str().as_bytes())))
+    Some(format!("{}:{}", LOCAL, show(at.as_os_str().as_bytes())))
 }
 
 /// An endpoint of ours, whatever name it was called by.
@@ -66,8 +66,15 @@ pub fn endpoint(address: &Address) -> String {
 }
 
 /// A server or a bucket.
+#[cfg(feature = "service")]
 pub fn server(url: &str) -> Option<String> {
-    Site::of(url).ok().map(String::from)
+    tidegate_service::pair::Site::of(url).ok().map(String::from)
+}
+
+/// Nothing: what names sites is the service's.
+#[cfg(all(feature = "get", not(feature = "service")))]
+pub fn server(_url: &str) -> Option<String> {
+    None
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
+use tidegate_contract::redact;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::text::show;
 use tidegate_transfer::wire::ticket::Address;
@@ -164,7 +165,7 @@ pub fn server_scheme(text: &OsStr) -> Option<&'static str> {
 
 /// A place as it was typed, without secrets.
 pub fn shown(text: &OsStr) -> String {
-    tidegate_fetch::list::public_text(&text.to_string_lossy())
+    redact::public_text(&text.to_string_lossy())
 }
 
 /// Where the sources of one copy are, with their paths there.

@@ -1,19 +1,22 @@
 //! The program, which is what it is called: `tidegate`, or HTCondor's plug-in.
 
-use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::ffi::OsString;
 use std::process::ExitCode;
+#[cfg(feature = "service")]
+use std::{ffi::OsStr, path::Path};
 
-use crate::{command_line, condor, exit};
+#[cfg(feature = "service")]
+use crate::condor;
+use crate::{command_line, exit};
 
 /// Runs the program on a command line, which begins with the name it is called by.
 pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
     let words: Vec<OsString> = words.into_iter().collect();
-    let name = words.first().and_then(|word| Path::new(word).file_name());
-    match name == Some(OsStr::new(condor::NAME)) {
-        true => condor::main(&words[1..]),
-        false => command_line::main(&words),
+    #[cfg(feature = "service")]
+    if words.first().and_then(|word| Path::new(word).file_name()) == Some(OsStr::new(condor::NAME)) {
+        return condor::main(&words[1..]);
     }
+    command_line::main(&words)
 }
 
 /// The same in a process that goes on afterwards, which gets the exit code's number.

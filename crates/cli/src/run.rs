@@ -8,8 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate_contract::error_kind::ErrorKind;
-use tidegate_contract::redact;
-use tidegate_service::estimate::Program;
+use tidegate_contract::{own_program, redact};
 use tidegate_transfer::error::Error;
 
 use crate::caller::{Caller, Channel};
@@ -102,7 +101,7 @@ impl Run {
 /// Says where the program `tidegate` is, for a process whose own program is another one, such as an interpreter: what is
 /// measured and served with programs of ours is begun by that. The first word counts.
 pub fn program_is_at(path: PathBuf) {
-    Program::is_at(path);
+    own_program::is_at(path);
 }
 
 impl Drop for Run {

@@ -6,12 +6,12 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tidegate_control::optimizer::{
-    LEARNED_RULES, Optimizer, OptimizerError, OptimizerOptions, build, goes_on_learning, needs_policy,
+    LEARNED_RULES, MakeOnline, Optimizer, OptimizerError, OptimizerOptions, build, goes_on_learning,
+    needs_policy,
 };
 use tidegate_control::policy::Policy;
 use tidegate_spec::control::Control;
 use tidegate_spec::run::Setup;
-use tidegate_train::online::Online;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::hidden;
@@ -68,7 +68,7 @@ pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Re
     let file = policy.ok_or_else(|| usage(format!("--optimizer {name} needs --policy FILE")))?;
     let wrong = |why: String| usage(format!("{}: {why}", file.display()));
     let policy = Some(policy_of(file)?);
-    let options = OptimizerOptions { policy, online: Some(Online::boxed), ..options.clone() };
+    let options = OptimizerOptions { policy, online: ONLINE, ..options.clone() };
     build(name, &options).map_err(|error| match error {
         OptimizerError::Recipe { name, recipe } => {
             wrong(format!("was trained by the recipe {recipe}, not {name}"))
@@ -76,6 +76,12 @@ pub fn rule(name: &str, options: &OptimizerOptions, policy: Option<&Path>) -> Re
         error => usage(error.to_string()),
     })
 }
+
+/// What makes a rule that goes on learning.
+#[cfg(feature = "train")]
+const ONLINE: Option<MakeOnline> = Some(tidegate_train::online::Online::boxed);
+#[cfg(not(feature = "train"))]
+const ONLINE: Option<MakeOnline> = None;
 
 /// The rules that decide by a policy, for an error.
 fn learned() -> String {
@@ -111,7 +117,7 @@ pub fn optimizer_after(control: &Control, learned: Option<Policy>) -> Result<Box
     }
     let options = OptimizerOptions { seed: spec.seed, ..OptimizerOptions::default() };
     if let Some(policy) = learned {
-        let options = OptimizerOptions { policy: Some(policy), online: Some(Online::boxed), ..options };
+        let options = OptimizerOptions { policy: Some(policy), online: ONLINE, ..options };
         return build(&name, &options).map_err(|error| usage(error.to_string()));
     }
     if let Some(own) = own_rule::named(&name, spec.epoch, spec.seed, None)? {

@@ -26,7 +26,9 @@ use crate::exit::usage;
 use crate::ssh::conversation::{Asked, Bytes};
 use crate::ssh::install::{Executable, FIND, SAFE, UNSAFE};
 use crate::ssh::session::Session;
-pub use crate::ssh::session::{Ssh, complaint, end};
+pub use crate::ssh::session::Ssh;
+#[cfg(feature = "service")]
+pub use crate::ssh::session::{complaint, end};
 use crate::ssh::target::Target;
 use crate::ssh::via::Via;
 pub use crate::ssh::words::Words;

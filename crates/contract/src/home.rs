@@ -4,6 +4,9 @@
 use std::env::var_os;
 use std::path::PathBuf;
 
+/// What stands for this host's files where paths are remembered.
+pub const LOCAL: &str = "local";
+
 /// The home directory.
 pub fn home() -> Option<PathBuf> {
     absolute("HOME")

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`text`] | others' words escaped, in one line, of bounded length |
 //! | [`home`] | where the user's own files are |
+//! | [`own_program`] | where our own program is |
 //! | [`opaque!`](crate::opaque!) | a `Debug` that gives nothing away |
 //! | [`redact`] | addresses without what may be secret in them |
 //! | [`error_kind`] | what a program may act on when something went wrong |
@@ -20,6 +21,7 @@
 pub mod text;
 
 pub mod home;
+pub mod own_program;
 
 pub mod opaque;
 

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::text::{one_line, shorten};
+use crate::text::{one_line, shorten, show};
 
 /// The longest label of a host's name, in bytes (RFC 1035, 2.3.4). A ticket that was cut off before its `@` stands
 /// where the host would, and has more characters than that without a dot.
@@ -37,6 +37,11 @@ pub fn address(address: &str) -> String {
 /// One address as somebody wrote it, for lists in which files differ by their queries: `?…` says that there was one.
 pub fn marked(address: &str) -> String {
     alone(address, Query::Marked)
+}
+
+/// The same for what may be no URL at all, and may be long.
+pub fn public_text(text: &str) -> String {
+    show(shorten(marked(text)).as_bytes()).into_owned()
 }
 
 fn alone(address: &str, query: Query) -> String {

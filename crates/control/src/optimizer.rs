@@ -28,7 +28,9 @@ pub mod per_stage;
 pub mod policy;
 pub mod registry;
 
-pub use registry::{LEARNED, NAMES, OptimizerError, OptimizerOptions, build, goes_on_learning, needs_policy};
+pub use registry::{
+    LEARNED, MakeOnline, NAMES, OptimizerError, OptimizerOptions, build, goes_on_learning, needs_policy,
+};
 pub use rules::{LEARNED_RULES, RULES, RuleDescription, with_constants};
 
 /// How long an epoch lasts unless a rule asks for something else.

@@ -17,6 +17,9 @@ pub use network::{Block, Network, Shape};
 /// recipe's.
 pub const SIGMA_FACTOR: &str = "driving.sigma";
 
+/// The fact of a policy that says how often it has learned while it drove.
+pub const UPDATES: &str = "online.updates";
+
 /// A trained policy: a Gaussian over actions whose mean a network gives.
 ///
 /// ```

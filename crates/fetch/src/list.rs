@@ -25,6 +25,7 @@ use std::io::{BufReader, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 
+use tidegate_contract::redact;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use url::Url;
 
@@ -35,7 +36,7 @@ use crate::record::{Named, Names, Record};
 use input::{Input, ListParser};
 use name::path_of;
 
-pub use name::{SCHEMES, is_host_and_path, public, public_text, url};
+pub use name::{SCHEMES, is_host_and_path, public, url};
 pub use options::{ListFormat, Options, Words};
 pub use write::{entry, json_line};
 
@@ -48,7 +49,7 @@ pub(crate) fn checksum_line(line: &[u8]) -> Result<(Algorithm, String, Vec<u8>)>
 pub fn of_url(text: &str) -> Named {
     match url(text).and_then(|url| Ok(Record::new(url.clone(), path_of(&url)?))) {
         Ok(record) => Named::Record(Box::new(record)),
-        Err(error) => Named::problem(&public_text(text), error),
+        Err(error) => Named::problem(&redact::public_text(text), error),
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) mod signed;
 pub(crate) mod tls;
 
 // One protocol each.
+#[cfg(feature = "ftp")]
 pub(crate) mod ftp;
 pub(crate) mod gs;
 pub(crate) mod http;

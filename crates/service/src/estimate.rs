@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use thiserror::Error;
@@ -30,6 +30,7 @@ use crate::pair::Pair;
 use crate::path_mtu::PathMtus;
 use crate::sampler::{Amount, Failure, SamplerError};
 use crate::traffic::OwnTraffic;
+use tidegate_contract::own_program;
 use tidegate_contract::text::count;
 
 pub use answer::{Answer, EstimateOrigin, PlottedCurve, Sampled, time_ms};
@@ -51,9 +52,6 @@ const EVENTS: usize = 32;
 /// Less than this is moved within a second or so by any path that streams help: it is not sampled for.
 const SMALL: ByteCount = ByteCount::mib(16);
 
-/// Where our own executable is, if the system does not know.
-static OURS: OnceLock<PathBuf> = OnceLock::new();
-
 /// Our own executable.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -68,14 +66,7 @@ pub struct Program {
 impl Program {
     /// The one that is running.
     pub fn ours(arguments: Vec<OsString>) -> Self {
-        let told = OURS.get().cloned().map_or_else(std::env::current_exe, Ok);
-        // Found in the search path if the system does not say.
-        Self { path: told.unwrap_or_else(|_| "tidegate".into()), arguments, servers: Vec::new() }
-    }
-
-    /// Says where ours is, for a process that runs another program, such as an interpreter. The first word counts.
-    pub fn is_at(path: PathBuf) {
-        let _ = OURS.set(path);
+        Self { path: own_program::path(), arguments, servers: Vec::new() }
     }
 }
 

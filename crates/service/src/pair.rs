@@ -25,7 +25,7 @@ pub struct SiteError(String);
 
 impl Site {
     /// Files of the host that asks.
-    pub const LOCAL: &'static str = "local";
+    pub const LOCAL: &'static str = tidegate_contract::home::LOCAL;
     /// The scheme of a sequence archive, which is asked by accession: no address has it.
     pub(crate) const ARCHIVE: &'static str = "archive";
 

@@ -14,10 +14,13 @@ pub mod filters;
 
 pub mod deletion;
 
+#[cfg(feature = "get")]
 pub mod archive;
 
 pub mod copy;
+#[cfg(feature = "get")]
 pub mod get;
+#[cfg(feature = "get")]
 pub mod put;
 
 pub mod options;

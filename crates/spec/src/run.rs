@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use crate::control::ControlLocal;
 use crate::copy::CopySpec;
 use crate::form::{time, word, words};
+#[cfg(feature = "get")]
 use crate::get::GetSpec;
 use crate::options::strict;
+#[cfg(feature = "get")]
 use crate::put::PutSpec;
 
 /// What `tidegate run` does. Serialised it holds secrets, as addresses do.
@@ -20,8 +22,10 @@ pub enum Run {
     /// Between hosts that run Tidegate.
     Copy(Box<CopyRun>),
     /// From servers of others.
+    #[cfg(feature = "get")]
     Get(Box<GetRun>),
     /// To servers of others.
+    #[cfg(feature = "get")]
     Put(Box<PutRun>),
 }
 
@@ -79,6 +83,7 @@ pub struct CopyRun {
 }
 
 /// A download.
+#[cfg(feature = "get")]
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetRun {
@@ -103,6 +108,7 @@ pub struct GetRun {
 }
 
 /// A file at a server, and what it is called here; its own name if that is left out.
+#[cfg(feature = "get")]
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedUrl {
@@ -114,6 +120,7 @@ pub struct NamedUrl {
 }
 
 /// An upload.
+#[cfg(feature = "get")]
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutRun {
@@ -132,6 +139,7 @@ pub struct PutRun {
 }
 
 /// Without its address, which may hold a password.
+#[cfg(feature = "get")]
 impl std::fmt::Debug for NamedUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NamedUrl").field("name", &self.name).finish_non_exhaustive()

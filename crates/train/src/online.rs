@@ -6,7 +6,7 @@
 //! utility rose or fell.
 
 use tidegate_control::optimizer::fallback::{Fallback, is_sensible};
-use tidegate_control::policy::{Block, Features, Policy, Recipe, Shape};
+use tidegate_control::policy::{Block, Features, Policy, Recipe, Shape, UPDATES};
 use tidegate_control::utility::{LossTerm, Utility};
 use tidegate_control::{Bounds, Concurrency, Host, Observation, Optimizer, PerStage, Proposal, Rng, Stage};
 
@@ -24,8 +24,6 @@ const EPOCHS: usize = 4;
 const ADAM: adam::AdamConfig = adam::AdamConfig { rate: 1e-4, longest: 0.5 };
 const OBJECTIVE: Objective = Objective { clip: 0.1, entropy: 0.0 };
 const GAE: gae::GaeConfig = gae::GaeConfig { gamma: 0.9, lambda: 0.95 };
-/// The fact of a policy that says how often it has learned while it drove.
-pub const UPDATES: &str = "online.updates";
 
 /// Drives and learns.
 pub struct Online {

@@ -10,7 +10,6 @@ use std::thread;
 
 use clap::Args;
 use tidegate_control::ByteCount;
-use tidegate_gateway::Renewal;
 use tidegate_spec::plane::STAGING;
 use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
 use tidegate_transfer::quota::Allowance;
@@ -20,7 +19,7 @@ use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 
 use crate::drive::raise_file_limit;
 use crate::exit::usage;
-use crate::over_http::{HttpArgs, OverHttp};
+use crate::over_http::{HttpArgs, OverHttp, Renewal};
 use crate::remotes;
 use crate::settings::TrustArgs;
 use crate::ssh::agent;
@@ -46,7 +45,7 @@ pub struct EndpointArgs {
     #[arg(
         long, hide_short_help = true, conflicts_with_all = [
             "root", "follow", "listen", "advertise", "read_only", "data_plane", "iperf3", "allow_local_targets",
-            "sessions", "threads", "memory", "tls_ca", "https", "http", "status",
+            "sessions", "threads", "memory", "tls_ca",
         ]
     )]
     once: bool,

@@ -19,6 +19,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use clap::Args;
+use tidegate_contract::redact;
 use tidegate_control::Stage;
 use tidegate_fetch::get::{Active, Download, DownloadEvent as Event, DownloadListener as Tell, Got, Watch};
 use tidegate_fetch::record::{Names, Record};
@@ -418,9 +419,7 @@ fn cannot_write(args: &GetArgs, error: std::io::Error) -> Error {
 
 /// The names on the command line, for people.
 fn shown(names: &[OsString]) -> String {
-    let first = names
-        .first()
-        .map_or(String::new(), |name| tidegate_fetch::list::public_text(&name.to_string_lossy()));
+    let first = names.first().map_or(String::new(), |name| redact::public_text(&name.to_string_lossy()));
     match names.len() {
         0 | 1 => first,
         n => format!("{first} and {} more", n - 1),

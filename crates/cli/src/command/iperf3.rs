@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use tidegate_contract::own_program;
 use tidegate_contract::text::one_line;
 use tidegate_control::ByteCount;
-use tidegate_service::estimate::Program;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::spec::{Iperf3Amount, Iperf3Test};
 use tidegate_transfer::transfer::link::{Iperf3Server, iperf3_between};
@@ -132,7 +132,7 @@ fn between(args: &Iperf3Args, from: &Address, to: &Address) -> anyhow::Result<Ex
 
 /// Begins a client that ends with us, and is told none of our secrets.
 fn start(server: &Iperf3Server, arguments: &[OsString]) -> std::io::Result<Child> {
-    let mut command = Command::new(Program::ours(Vec::new()).path);
+    let mut command = Command::new(own_program::path());
     let address = server.address();
     command.args(["with-parent", &std::process::id().to_string(), "iperf3"]);
     command.args(["-c", &address.ip().to_string(), "-p", &address.port().to_string()]).args(arguments);

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
+use tidegate_contract::redact;
 use tidegate_contract::text::count;
 use tidegate_control::{ByteCount, Stage};
 use tidegate_fetch::put::dav::DavTarget;
@@ -120,7 +121,7 @@ enum Place {
 
 impl Place {
     fn parse(text: &OsStr) -> Result<Self> {
-        let shown = tidegate_fetch::list::public_text(&text.to_string_lossy());
+        let shown = redact::public_text(&text.to_string_lossy());
         let wrong = |why: &str| usage(format!("the destination {shown} {why}"));
         let needed = "is none of s3://bucket/prefix/ and https://host/directory/";
         let url = text.to_str().and_then(|text| Url::parse(text).ok()).ok_or_else(|| wrong(needed))?;

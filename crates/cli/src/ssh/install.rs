@@ -8,8 +8,8 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
+use ring::digest::{SHA256, digest};
 use tidegate_contract::text::one_line;
-use tidegate_fetch::checksum::{Algorithm, Hashers};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::text::show;
 
@@ -78,10 +78,7 @@ impl Executable {
         let elf = Elf::of(&content).ok_or_else(|| {
             usage(format!("--install-remote: {name} is no program of Linux for a 64-bit processor"))
         })?;
-        let mut hashers = Hashers::new([Algorithm::Sha256]);
-        hashers.update(&content);
-        let sha256 =
-            hashers.finish().get(Algorithm::Sha256).map(|sum| HEXLOWER.encode(sum)).unwrap_or_default();
+        let sha256 = HEXLOWER.encode(digest(&SHA256, &content).as_ref());
         Ok(Self { name, content, sha256, elf })
     }
 

@@ -6,9 +6,9 @@ use std::io::{BufReader, Read};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tidegate_contract::redact;
 use tidegate_transfer::error::{Error, ErrorKind};
 
-use super::name::public_text;
 use crate::record::Named;
 
 /// A list that was opened.
@@ -57,7 +57,7 @@ impl Position {
 
     /// `what` cannot be got, for a reason that this place is added to.
     pub fn problem(&self, what: &str, error: Error) -> Named {
-        Named::problem(&public_text(what), error.within(self))
+        Named::problem(&redact::public_text(what), error.within(self))
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::{Reader as Xml, XmlVersion};
+use tidegate_contract::redact;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
@@ -98,7 +99,7 @@ impl Metalink {
                     Ok(None) => resolve_predefined_entity(&reference).map(str::to_owned),
                     Err(_) => None,
                 };
-                let why = || format!("the entity &{}; is not expanded", name::public_text(&reference));
+                let why = || format!("the entity &{}; is not expanded", redact::public_text(&reference));
                 match known {
                     Some(text) => self.add_text(&text)?,
                     None => self.refuse(self.place().usage(why())),
@@ -163,7 +164,7 @@ impl Metalink {
                 "size" => text
                     .parse()
                     .map(|bytes| file.bytes = Some(bytes))
-                    .map_err(|_| place.usage(format!("{:?} is no size in bytes", name::public_text(text)))),
+                    .map_err(|_| place.usage(format!("{:?} is no size in bytes", redact::public_text(text)))),
                 // A hash of another kind says nothing that could be checked.
                 "hash" => self.kind.parse::<Algorithm>().map_or(Ok(()), |algorithm| {
                     file.checksums.add_hex(algorithm, text).map_err(|error| error.within(&place))
@@ -235,7 +236,7 @@ impl Entry {
     }
 
     fn shown(&self) -> String {
-        name::public_text(&self.name)
+        redact::public_text(&self.name)
     }
 
     fn named(self) -> Named {

@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, percent_encode};
 use tidegate_contract::redact;
-use tidegate_contract::text::{shorten, show};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
@@ -17,7 +16,7 @@ const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'
 
 /// Reads a URL that can be fetched. The error does not repeat what may be secret in it.
 pub fn url(text: &str) -> Result<Url> {
-    let refuse = |why: String| Error::new(ErrorKind::Usage, format!("{}: {why}", public_text(text)));
+    let refuse = |why: String| Error::new(ErrorKind::Usage, format!("{}: {why}", redact::public_text(text)));
     let url = Url::parse(text).map_err(|error| refuse(error.to_string()))?;
     if !SCHEMES.contains(&url.scheme()) {
         return Err(refuse(format!("{}: cannot be fetched; there are {}", url.scheme(), SCHEMES.join(", "))));
@@ -75,12 +74,7 @@ pub fn beneath(base: &Url, path: &RelPath) -> Result<Url> {
 
 /// A URL for people and logs: without user, password, query and fragment.
 pub fn public(url: &Url) -> String {
-    public_text(url.as_str())
-}
-
-/// The same for what may be no URL at all, and may be long.
-pub fn public_text(text: &str) -> String {
-    show(shorten(redact::marked(text)).as_bytes()).into_owned()
+    redact::public_text(url.as_str())
 }
 
 #[cfg(test)]
@@ -143,7 +137,7 @@ mod tests {
             ("https://a:secret@b:secret@host:x/a", "https://host:x/a"),
             ("no URL\x1b", "no URL\\x1b"),
         ] {
-            assert_eq!(public_text(text), shown);
+            assert_eq!(redact::public_text(text), shown);
         }
         let error = url("https://me:secret@host:port/?secret").expect_err("no port");
         assert!(!error.message.contains("secret"), "{error}");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use tidegate_contract::redact;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
@@ -94,7 +95,7 @@ impl FileRow {
     fn shown(&self) -> String {
         let known = ["run_accession", "run", "accession", "url", "urls", "path", "out", "filename"];
         let value = known.iter().find_map(|name| self.values.get(*name)).or_else(|| self.urls.first());
-        value.map_or_else(|| "a row".to_owned(), |value| name::public_text(value))
+        value.map_or_else(|| "a row".to_owned(), |value| redact::public_text(value))
     }
 
     /// One file with its mirrors.
@@ -215,7 +216,7 @@ fn address(text: &str, options: &Options) -> Result<Url> {
         None if text.split('/').next().is_some_and(|host| host.contains('.')) && text.contains('/') => {
             name::url(&format!("{}://{text}", options.scheme))
         }
-        None => Err(refuse(format!("{}: is no URL", name::public_text(text)))),
+        None => Err(refuse(format!("{}: is no URL", redact::public_text(text)))),
     }
 }
 
@@ -224,7 +225,7 @@ fn number(text: &str) -> Result<Option<u64>> {
     if is_nothing(text) {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|_| refuse(format!("{:?} is no size in bytes", name::public_text(text))))
+    text.parse().map(Some).map_err(|_| refuse(format!("{:?} is no size in bytes", redact::public_text(text))))
 }
 
 /// How tables write that something is not known.

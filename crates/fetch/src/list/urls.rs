@@ -5,6 +5,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::io::BufRead;
 
+use tidegate_contract::redact;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
@@ -88,7 +89,7 @@ impl<R: BufRead> Urls<R> {
         let option = option.trim_end();
         let Some(entry) = &mut self.entry else {
             let error = place.usage("an indented option stands before any URL");
-            named.push_back(Named::problem(&name::public_text(option), error));
+            named.push_back(Named::problem(&redact::public_text(option), error));
             return;
         };
         let mut note = |key: &str, why: String| {
@@ -119,7 +120,7 @@ impl<R: BufRead> Urls<R> {
                 entry.refuse_if(added.map_err(|why| place.usage(why)));
             }
             other => {
-                let shown = name::public_text(other);
+                let shown = redact::public_text(other);
                 note(other, format!("the option '{shown}' has no meaning here and is left out"));
             }
         }
@@ -188,7 +189,7 @@ impl Entry {
     }
 
     fn named(self) -> Named {
-        let written = name::public_text(&self.written);
+        let written = redact::public_text(&self.written);
         match self.record() {
             Ok(record) => Named::Record(Box::new(record)),
             Err(error) => Named::problem(&written, error),

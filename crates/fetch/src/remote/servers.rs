@@ -6,6 +6,7 @@ use tidegate_transfer::error::Result;
 use url::Url;
 
 use super::fresh::{FreshUrls, Refresh};
+#[cfg(feature = "ftp")]
 use super::ftp::{self, Ftp};
 use super::gs::{Gs, GsContext};
 use super::http::{self, Http};
@@ -27,6 +28,7 @@ pub struct Servers {
     http: Arc<http::HttpContext>,
     s3: Arc<s3::S3Context>,
     gs: Arc<GsContext>,
+    #[cfg(feature = "ftp")]
     ftp: Arc<ftp::FtpContext>,
     fresh: Option<Arc<FreshUrls>>,
 }
@@ -41,6 +43,7 @@ impl Servers {
         Self {
             s3: Arc::new(s3::S3Context::new(settings.s3.clone(), requests())),
             gs: Arc::new(GsContext::new(settings.gs.clone(), requests())),
+            #[cfg(feature = "ftp")]
             ftp: Arc::new(ftp::FtpContext::new(settings, &tls, &logins)),
             http,
             fresh: None,
@@ -88,6 +91,7 @@ impl Remotes for Servers {
             http: http(),
             s3,
             gs,
+            #[cfg(feature = "ftp")]
             ftp: Ftp::new(Arc::clone(&self.ftp)),
             local: Local,
             fresh: self.fresh.clone(),
@@ -100,6 +104,7 @@ struct Everything {
     http: Http,
     s3: s3::S3,
     gs: Gs,
+    #[cfg(feature = "ftp")]
     ftp: Ftp,
     local: Local,
     fresh: Option<Arc<FreshUrls>>,
@@ -123,8 +128,14 @@ impl Everything {
             "http" | "https" => Ok(&mut self.http),
             "s3" => Ok(&mut self.s3),
             "gs" => Ok(&mut self.gs),
+            #[cfg(feature = "ftp")]
             "ftp" | "ftps" => Ok(&mut self.ftp),
             "file" => Ok(&mut self.local),
+            #[cfg(not(feature = "ftp"))]
+            "ftp" | "ftps" => {
+                let what = format!("{}: this program was built without FTP", shown(ask.url));
+                Err(Refusal::new(Why::Senseless, what))
+            }
             other => {
                 let known = SCHEMES.join(", ");
                 let what =

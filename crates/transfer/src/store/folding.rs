@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use icu_normalizer::{ComposingNormalizerBorrowed, DecomposingNormalizerBorrowed};
+use unicode_normalization::UnicodeNormalization;
 
 use crate::sys::confined::Root;
 use crate::sys::fs::{Dir, Mode, OFlags};
@@ -105,7 +105,7 @@ impl Folding {
             text = text.to_lowercase().into();
         }
         if self.form {
-            text = ComposingNormalizerBorrowed::new_nfc().normalize(&text).into_owned().into();
+            text = text.nfc().collect::<String>().into();
         }
         if self.end {
             let names: Vec<&str> = text.split('/').map(|name| name.trim_end_matches(['.', ' '])).collect();
@@ -157,11 +157,8 @@ fn other_case(name: &str) -> String {
 
 /// The name in another normal form, if it has one.
 fn other_form(name: &str) -> Option<String> {
-    let forms = [
-        DecomposingNormalizerBorrowed::new_nfd().normalize(name),
-        ComposingNormalizerBorrowed::new_nfc().normalize(name),
-    ];
-    forms.into_iter().find(|form| &**form != name).map(Cow::into_owned)
+    let forms: [String; 2] = [name.nfd().collect(), name.nfc().collect()];
+    forms.into_iter().find(|form| form != name)
 }
 
 #[cfg(test)]

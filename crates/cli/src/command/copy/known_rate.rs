@@ -1,20 +1,16 @@
 //! How fast a path was when it was last used.
 
+#[cfg(feature = "service")]
+mod recorded;
+
 use std::path::Path;
 use std::time::Duration;
 
 use tidegate_contract::plan_line::{PlannedTime, TimeSource};
-use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount};
-use tidegate_service::history::{Blocking, Query, Timestamp, Transfer};
-use tidegate_service::pair::Pair;
 
 use crate::path_key::PathKey;
 use crate::path_store::{PathStore, age};
-use crate::settings::history_url;
-
-/// Of so many of the newest transfers that are recorded the median counts.
-const TRANSFERS: u32 = 10;
 
 /// A rate, and what knows it.
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +23,10 @@ pub struct KnownRate {
 impl KnownRate {
     /// What `path` last held, as the state directory `state` has it, or what transfers between its ends came to.
     pub fn of(path: &PathKey, state: &Path) -> Option<Self> {
-        held(path, state).or_else(|| recorded(path, state)).filter(|known| known.rate.0 > 0)
+        let known = held(path, state);
+        #[cfg(feature = "service")]
+        let known = known.or_else(|| recorded::median(path, state));
+        known.filter(|known| known.rate.0 > 0)
     }
 
     /// How long so much takes at that rate.
@@ -41,84 +40,4 @@ fn held(path: &PathKey, state: &Path) -> Option<KnownRate> {
     let memory = PathStore::new(state).recall(path)?;
     let rate = memory.stages.network.throughput_bps;
     Some(KnownRate { rate, from: TimeSource::Memory, age: age(&memory) })
-}
-
-/// A history that is not there is not made.
-fn recorded(path: &PathKey, state: &Path) -> Option<KnownRate> {
-    if !state.join("history.db").exists() {
-        return None;
-    }
-    let pair = Pair::of(&path.source, &path.destination).ok()?;
-    let query = Query { limit: TRANSFERS, ..Query::of(&pair) };
-    let known = Blocking::open(&history_url(None, state))
-        .and_then(|history| history.wait(history.history().page::<Transfer>(&query)));
-    let transfers = match known {
-        Ok(page) => page.records,
-        Err(error) => {
-            tracing::warn!("the history is not asked how fast this path is: {error}");
-            return None;
-        }
-    };
-    let ended = |transfer: &&Transfer| transfer.outcome == Status::Complete && transfer.goodput.0 > 0;
-    let newest = transfers.iter().find(ended)?.at;
-    let mut rates: Vec<BitRate> = transfers.iter().filter(ended).map(|transfer| transfer.goodput).collect();
-    rates.sort_unstable();
-    let age = Duration::from_millis(u64::try_from(Timestamp::now().0 - newest.0).unwrap_or(0));
-    Some(KnownRate { rate: rates[rates.len() / 2], from: TimeSource::History, age })
-}
-
-#[cfg(test)]
-mod tests {
-    use tidegate_control::{PathMemory, PerStage};
-    use tidegate_service::history::{Circumstances, Origin, Record};
-
-    use super::*;
-    use crate::path_store::now;
-
-    fn transfer(mbps: u64, minutes_ago: i64, outcome: Status) -> Record {
-        let at = Timestamp(Timestamp::now().0 - 60_000 * minutes_ago);
-        Record::from(Transfer {
-            pair: Pair::of("/data", "tg://h:7117/in").expect("sites"),
-            origin: Origin::Own,
-            job: None,
-            bytes: ByteCount::mib(100),
-            files: 1,
-            concurrency: PerStage::all(None),
-            optimizer: None,
-            goodput: BitRate::mbps(mbps),
-            duration: Duration::from_secs(1),
-            loss: None,
-            rtt: None,
-            retransmits: None,
-            outcome,
-            reason: None,
-            circumstances: Circumstances::default(),
-            at,
-        })
-    }
-
-    #[test]
-    fn what_a_path_last_held_comes_before_what_is_recorded_and_nothing_is_made_up() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let state = directory.path();
-        let (source, destination) = ("local:/".to_owned(), "tg://h:7117".to_owned());
-        let path = PathKey { source, destination, terms: Vec::new() };
-        assert!(KnownRate::of(&path, state).is_none());
-        assert_eq!(std::fs::read_dir(state).expect("listed").count(), 0, "no history is made");
-        let history = Blocking::open(&history_url(None, state)).expect("made");
-        let failed = transfer(900, 1, Status::Failed);
-        history.wait(history.history().record(&[failed])).expect("recorded");
-        assert!(KnownRate::of(&path, state).is_none(), "what failed says nothing");
-        let records = [80, 100, 120].map(|mbps| transfer(mbps, 10, Status::Complete));
-        history.wait(history.history().record(&records)).expect("recorded");
-        drop(history);
-        let time = KnownRate::of(&path, state).expect("recorded").time(ByteCount(125_000_001));
-        assert_eq!((time.seconds, time.rate_bps, time.from), (11, 100_000_000, TimeSource::History));
-        assert!((600..700).contains(&time.age_s), "{}", time.age_s);
-        let mut memory = PathMemory { at_unix_s: now() - 50, epochs: 5, ..PathMemory::default() };
-        memory.stages.network.throughput_bps = BitRate::mbps(200);
-        PathStore::new(state).keep(&path, memory);
-        let time = KnownRate::of(&path, state).expect("remembered").time(ByteCount(125_000_000));
-        assert_eq!((time.seconds, time.rate_bps, time.from), (5, 200_000_000, TimeSource::Memory));
-    }
 }

@@ -7,6 +7,7 @@ use std::iter;
 use std::path::Path;
 use std::sync::Arc;
 
+use tidegate_contract::redact;
 use tidegate_fetch::archive::{Accession, Archives, ResolveOptions as Wish};
 use tidegate_fetch::checksum::Checksums;
 use tidegate_fetch::list;
@@ -97,7 +98,7 @@ fn declared_url(args: &GetArgs, servers: &Servers, declared: &Checksums) -> Resu
     let is_prefix = Url::parse(&only).is_ok_and(|url| servers.list(&url).is_some());
     if !only.contains("://") || is_prefix {
         let why = "is no URL of a file, and --checksum with a sum is for exactly one";
-        return Err(usage(format!("{} {why}; a list has a sum for each file", list::public_text(&only))));
+        return Err(usage(format!("{} {why}; a list has a sum for each file", redact::public_text(&only))));
     }
     Ok(match list::of_url(&only) {
         Named::Record(record) => Named::Record(Box::new(Record { checksums: declared.clone(), ..*record })),
@@ -109,7 +110,7 @@ fn declared_url(args: &GetArgs, servers: &Servers, declared: &Checksums) -> Resu
 fn beneath(text: &str, servers: &Servers) -> Result<Names> {
     let url = list::url(text).ok().filter(|_| text.contains("://"));
     let url = url.ok_or_else(|| {
-        let shown = list::public_text(text);
+        let shown = redact::public_text(text);
         usage(format!("-r is for directories of web servers, as https://host/dir/, and {shown} is none"))
     })?;
     match servers.list(&url) {

@@ -9,8 +9,6 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use tidegate_contract::redact;
-use tidegate_fetch::remote::check_system_certificates;
-use tidegate_transfer::error::Error;
 use tidegate_transfer::sys::resolve;
 
 use super::Found;
@@ -75,16 +73,6 @@ pub fn clock(scratch: &Path) -> anyhow::Result<Found> {
         Found::Warning(format!(
             "the file system's clock is {apart:.0} s off: --update may take old files for new"
         ))
-    })
-}
-
-/// Whether servers on the web can be trusted.
-pub fn certificates() -> anyhow::Result<Found> {
-    Ok(match check_system_certificates() {
-        Ok(()) => Found::Works("the system's, for get and put".to_owned()),
-        Err(Error { message, .. }) => Found::Warning(format!(
-            "{message}; for get and put install ca-certificates, or set SSL_CERT_FILE"
-        )),
     })
 }
 

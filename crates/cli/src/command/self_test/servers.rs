@@ -1,4 +1,5 @@
-//! Checksums: each algorithm against what its authors publish for `abc`, and how fast BLAKE3 is here.
+//! What servers of others need: their certificates, and checksums: each algorithm against what its authors publish for
+//! `abc`, and how fast BLAKE3 is here.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -6,6 +7,8 @@ use std::time::Instant;
 use anyhow::bail;
 use tidegate_control::BitRate;
 use tidegate_fetch::checksum::{Algorithm, Hashers};
+use tidegate_fetch::remote::check_system_certificates;
+use tidegate_transfer::error::Error;
 
 use super::Found;
 
@@ -43,4 +46,14 @@ pub fn known_answers() -> anyhow::Result<Found> {
     let rate = BitRate::over(tidegate_control::ByteCount(data.len() as u64), started.elapsed());
     let names = SUMS_OF_ABC.map(|(algorithm, _)| algorithm.name()).join(", ");
     Ok(Found::Works(format!("{names} as published; BLAKE3 at {rate} by one processor")))
+}
+
+/// Whether servers on the web can be trusted.
+pub fn certificates() -> anyhow::Result<Found> {
+    Ok(match check_system_certificates() {
+        Ok(()) => Found::Works("the system's, for get and put".to_owned()),
+        Err(Error { message, .. }) => Found::Warning(format!(
+            "{message}; for get and put install ca-certificates, or set SSL_CERT_FILE"
+        )),
+    })
 }

@@ -1,0 +1,54 @@
+//! Commands that speak to servers of others.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::caller::Caller;
+use crate::command;
+
+#[derive(Debug, Subcommand)]
+pub enum ServerCommand {
+    Get(Box<command::get::GetArgs>),
+    Put(Box<command::put::PutArgs>),
+    #[command(hide = true)]
+    Size(command::size::SizeArgs),
+    #[command(hide = true)]
+    Ranges(command::ranges::RangesArgs),
+}
+
+impl ServerCommand {
+    /// Whether a script reads standard output, and what optimizer it asked for.
+    pub fn asks_for_json(&self) -> Option<&str> {
+        let (json, optimizer) = match self {
+            // A dry run prints a list, and a check what it found.
+            Self::Get(args) => (args.output.json && !args.dry_run && !args.self_check, args.optimizer()),
+            Self::Put(args) => (args.output.json, args.optimizer()),
+            Self::Size(_) | Self::Ranges(_) => return None,
+        };
+        json.then_some(optimizer)
+    }
+
+    /// Whether nothing is to be said unless something is wrong.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self, Self::Put(args) if args.output.quiet)
+    }
+
+    /// Whether everything that it says goes through its caller.
+    pub fn is_for_programs(&self) -> bool {
+        match self {
+            Self::Get(args) => !args.prints(),
+            Self::Put(_) => true,
+            Self::Size(_) | Self::Ranges(_) => false,
+        }
+    }
+
+    pub fn run(&self, caller: &Caller) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Get(args) => command::get::run(args, caller),
+            Self::Put(args) => command::put::run(args, caller),
+            Self::Size(args) => command::size::run(args),
+            Self::Ranges(args) => command::ranges::run(args),
+        }
+    }
+}

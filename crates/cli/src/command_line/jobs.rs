@@ -1,0 +1,49 @@
+//! Commands of the service: estimates, jobs, history, and copies that many hosts share.
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::caller::Caller;
+use crate::command;
+
+#[derive(Debug, Subcommand)]
+pub enum JobCommand {
+    Estimate(Box<command::estimate::EstimateArgs>),
+    Serve(command::serve::ServeArgs),
+    Submit(Box<command::submit::SubmitArgs>),
+    Jobs(command::jobs::JobsArgs),
+    Job(command::job::JobArgs),
+    Cancel(command::cancel::CancelArgs),
+    Spread(Box<command::spread::SpreadArgs>),
+    Mover(command::mover::MoverArgs),
+    Movers(Box<command::movers::MoversArgs>),
+    History(Box<command::history::HistoryArgs>),
+}
+
+impl JobCommand {
+    /// Whether nothing is to be said unless something is wrong.
+    pub fn is_quiet(&self) -> bool {
+        matches!(self, Self::Spread(args) if args.output.quiet)
+    }
+
+    /// Whether everything that it says goes through its caller.
+    pub fn is_for_programs(&self) -> bool {
+        matches!(self, Self::Estimate(_))
+    }
+
+    pub fn run(&self, caller: &Caller) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Estimate(args) => command::estimate::run(args, caller),
+            Self::Serve(args) => command::serve::run(args),
+            Self::Submit(args) => command::submit::run(args),
+            Self::Jobs(args) => command::jobs::run(args),
+            Self::Job(args) => command::job::run(args),
+            Self::Cancel(args) => command::cancel::run(args),
+            Self::Spread(args) => command::spread::run(args),
+            Self::Mover(args) => command::mover::run(args),
+            Self::Movers(args) => command::movers::run(args),
+            Self::History(args) => command::history::run(args),
+        }
+    }
+}
