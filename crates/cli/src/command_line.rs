@@ -8,6 +8,8 @@ mod jobs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+#[cfg(feature = "get")]
+use clap::ArgMatches;
 use clap::error::ErrorKind as Misuse;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use tidegate_spec::run::Run;
@@ -18,10 +20,14 @@ use tidegate_transfer::offer::LEFT_OUT;
 use self::from_servers::ServerCommand;
 #[cfg(feature = "service")]
 use self::jobs::JobCommand;
+use crate::asked::{Call, Task};
 use crate::caller::Caller;
+use crate::command::copy::CopyArgs;
 use crate::exit::usage;
+#[cfg(feature = "get")]
+use crate::servers::{self, Instead};
 use crate::told::TOLD;
-use crate::{command, exit, servers, summary, terminal};
+use crate::{command, exit, summary, terminal};
 
 /// Move data between hosts, adaptively, and prove that it arrived.
 ///
@@ -41,7 +47,7 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    Copy(Box<command::copy::CopyArgs>),
+    Copy(Box<CopyArgs>),
     #[cfg(feature = "get")]
     #[command(flatten)]
     Server(ServerCommand),
@@ -117,13 +123,33 @@ impl Command {
 
     /// The command that another program has written down.
     fn told(args: &command::run::RunArgs) -> Result<Self, Error> {
-        Ok(match command::run::read(args)? {
-            Run::Copy(told) => Self::Copy(Box::new((*told).into())),
+        command::run::read(args).map(Self::from)
+    }
+
+    /// The command that a program asks for, and whether more is to be said.
+    fn asked(asked: Task) -> Result<(Self, bool), Error> {
+        let command = match asked {
+            Task::Words(words) => {
+                let (cli, refused) = parsed(&words).map_err(|error| usage(reason(&error)))?;
+                return refused.map_or(Ok((cli.command, cli.verbose > 0)), Err);
+            }
+            Task::Told(run) => run.into(),
+            Task::Copy(call) => Self::copy(call)?,
             #[cfg(feature = "get")]
-            Run::Get(told) => Self::Server(ServerCommand::Get(Box::new((*told).into()))),
+            Task::Get(call) => ServerCommand::get(call)?.into(),
             #[cfg(feature = "get")]
-            Run::Put(told) => Self::Server(ServerCommand::Put(Box::new((*told).into()))),
-        })
+            Task::Put(call) => ServerCommand::put(call)?.into(),
+        };
+        Ok((command, false))
+    }
+
+    /// A copy, or what does it with servers of others.
+    fn copy(Call { options, from, to }: Call) -> Result<Self, Error> {
+        #[cfg(feature = "get")]
+        if let Some(instead) = servers::instead(&options, &from, &to)? {
+            return Ok(ServerCommand::from(instead).into());
+        }
+        CopyArgs::asked(&options, from, to).map(|args| Self::Copy(Box::new(args)))
     }
 
     /// `verbose` if more is to be said.
@@ -162,6 +188,25 @@ impl Command {
     }
 }
 
+impl From<Run> for Command {
+    fn from(run: Run) -> Self {
+        match run {
+            Run::Copy(told) => Self::Copy(Box::new((*told).into())),
+            #[cfg(feature = "get")]
+            Run::Get(told) => ServerCommand::Get(Box::new((*told).into())).into(),
+            #[cfg(feature = "get")]
+            Run::Put(told) => ServerCommand::Put(Box::new((*told).into())).into(),
+        }
+    }
+}
+
+#[cfg(feature = "get")]
+impl From<ServerCommand> for Command {
+    fn from(command: ServerCommand) -> Self {
+        Self::Server(command)
+    }
+}
+
 /// Runs the program `tidegate` on a command line, which begins with the program's name.
 pub fn main(words: &[OsString]) -> ExitCode {
     let (mut cli, mut refused) = match parsed(words) {
@@ -188,26 +233,40 @@ pub fn main(words: &[OsString]) -> ExitCode {
 }
 
 /// Runs a command for the program behind `caller`.
-pub(crate) fn run_for(words: &[OsString], caller: &Caller) -> anyhow::Result<ExitCode> {
-    let (cli, refused) = parsed(words).map_err(|error| usage(reason(&error)))?;
-    if let Some(refused) = refused {
-        return Err(refused.into());
-    }
-    if !cli.command.is_for_programs() {
+pub(crate) fn run_for(asked: Task, caller: &Caller) -> anyhow::Result<ExitCode> {
+    let (command, verbose) = Command::asked(asked)?;
+    if !command.is_for_programs() {
         return Err(usage("this is for a terminal, and not for a program that runs it in its process").into());
     }
-    cli.command.run(caller, cli.verbose > 0)
+    command.run(caller, verbose)
 }
 
 /// What is asked for, and why it is not done. A copy to or from a server is asked of the command that does it.
 fn parsed(words: &[OsString]) -> Result<(Cli, Option<Error>), clap::Error> {
-    let mut tidegate = Cli::command();
-    let asked = tidegate.try_get_matches_from_mut(words)?;
-    Ok(match servers::reworded(&tidegate, &asked) {
-        Ok(Some(words)) => (Cli::try_parse_from(words)?, None),
-        Ok(None) => (Cli::from_arg_matches(&asked)?, None),
-        Err(error) => (Cli::from_arg_matches(&asked)?, Some(error)),
-    })
+    let asked = Cli::command().try_get_matches_from(words)?;
+    #[cfg_attr(not(feature = "get"), expect(unused_mut, reason = "there is nothing else that copies"))]
+    let mut cli = Cli::from_arg_matches(&asked)?;
+    #[cfg(feature = "get")]
+    if let (Command::Copy(copy), Some((_, typed))) = (&cli.command, asked.subcommand()) {
+        match of_server(copy, typed) {
+            Ok(None) => {}
+            Ok(Some(instead)) => cli.command = ServerCommand::from(instead).into(),
+            Err(error) => return Ok((cli, Some(error))),
+        }
+    }
+    Ok((cli, None))
+}
+
+/// What does a copy instead of `copy`, if something does.
+#[cfg(feature = "get")]
+fn of_server(copy: &CopyArgs, typed: &ArgMatches) -> Result<Option<Instead>, Error> {
+    match copy.paths() {
+        Ok((sources, destination)) => {
+            servers::instead(&servers::options_typed(copy, typed), sources, destination)
+        }
+        // It says so itself.
+        Err(_) => Ok(None),
+    }
 }
 
 /// A command line that makes no sense: one line that says why, and where to read more.

@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
+use tidegate_spec::address::End;
 
 use crate::exit::usage;
 use crate::signals::interrupt_on_signals;
@@ -24,9 +25,6 @@ use replies::{Replies, Reply};
 
 /// What the program is called when it is the plug-in.
 pub const NAME: &str = "tidegate-condor-plugin";
-
-/// The schemes of URLs that it takes.
-const METHODS: &str = "tg,ssh,http,https,ftp,ftps,s3,gs";
 
 const HELP: &str = "tidegate-condor-plugin -classad, or -infile FILE -outfile FILE [-upload]: \
 HTCondor starts it (FILETRANSFER_PLUGINS, or transfer_plugins of a job); people use `tidegate`";
@@ -57,12 +55,22 @@ pub fn main(words: &[OsString]) -> ExitCode {
     }
 }
 
+/// Whether it takes URLs of such an end.
+const fn is_taken(end: End) -> bool {
+    end.is_server() || matches!(end, End::Endpoint | End::Ssh)
+}
+
+/// The schemes of URLs that it takes.
+fn methods() -> String {
+    End::schemes(is_taken).collect::<Vec<_>>().join(",")
+}
+
 /// What it can do, an attribute a line.
 fn description() -> String {
-    let version = env!("CARGO_PKG_VERSION");
+    let (version, methods) = (env!("CARGO_PKG_VERSION"), methods());
     format!(
         "MultipleFileSupport = true\nPluginType = \"FileTransfer\"\nPluginVersion = \"{version}\"\n\
-         ProtocolVersion = 4\nSupportedMethods = \"{METHODS}\""
+         ProtocolVersion = 4\nSupportedMethods = \"{methods}\""
     )
 }
 
@@ -98,7 +106,7 @@ fn run(asked: &Asked) -> Result<bool> {
     let requests = request::read(&text).map_err(|error| usage(format!("{}: {error}", path.display())))?;
     let mut replies = Replies::open(&asked.replies, &requests, asked.upload)
         .with_context(|| format!("cannot write {}", asked.replies.display()))?;
-    let carrier = Carrier::new(&asked.replies, state(asked), interrupt_on_signals());
+    let carrier = Carrier::new(state(asked), interrupt_on_signals());
     let (batches, refused) = batch::plan(requests, asked.upload);
     let mut complete = refused.is_empty();
     for (request, why) in refused {

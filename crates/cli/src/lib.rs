@@ -1,8 +1,21 @@
 //! The command `tidegate`: moves data between hosts and finds by itself how many readers, streams and
 //! writers the path can use.
 //!
-//! A library, so that the program and the Python package are one. [`main`] is the program; [`Run`] is one of its commands
-//! in another program's process: the same words, the same answer in JSON, and neither terminal nor signals are touched.
+//! A library, so that the program and the packages of other languages are one. [`Transfer`], [`Get`] and [`Put`] move data for a
+//! Rust program:
+//!
+//! ```
+//! # let home = tempfile::tempdir()?;
+//! # let (from, to) = (home.path().join("results"), home.path().join("there/"));
+//! # std::fs::write(&from, "content")?;
+//! let running = tidegate::Transfer::builder(from, to).limit(tidegate::BitRate::mbps(80)).start()?;
+//! let summary = running.wait()?;
+//! assert!(summary.verified && summary.files.ok == 1);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`main`] is the program; [`Run`] is one of its commands in another program's process: the same answer in JSON, and neither
+//! terminal nor signals are touched.
 
 #![cfg_attr(
     not(all(feature = "get", feature = "service", feature = "train")),
@@ -24,6 +37,7 @@ mod signals;
 mod told;
 
 // Values on a command line.
+mod asked;
 mod beneath;
 #[cfg(feature = "get")]
 mod s3;
@@ -74,8 +88,6 @@ mod pools;
 #[cfg(feature = "service")]
 mod service;
 
-mod servers;
-
 // What moves data.
 mod loopback;
 #[cfg_attr(not(feature = "gateway"), path = "no_http.rs")]
@@ -92,16 +104,34 @@ mod shard;
 
 mod command;
 
+#[cfg(feature = "get")]
+mod servers;
+
 mod command_line;
 
 mod run;
+
+mod moves;
 
 #[cfg(feature = "service")]
 mod condor;
 
 mod program;
 
+pub use asked::{Call, Task};
 pub use files::{FileAccess, Files};
 pub use monitor::Progress;
+pub use moves::{Failure, Running, Transfer, TransferBuilder};
+#[cfg(feature = "get")]
+pub use moves::{Get, GetBuilder, Put, PutBuilder};
 pub use program::{main, main_in_process};
 pub use run::{Outcome, Refused, Run, program_is_at};
+pub use tidegate_contract::error_kind::ErrorKind;
+pub use tidegate_contract::summary::Summary;
+pub use tidegate_control::{BitRate, ByteCount};
+pub use tidegate_spec::copy::CopySpec;
+#[cfg(feature = "get")]
+pub use tidegate_spec::get::GetSpec;
+pub use tidegate_spec::options::Options;
+#[cfg(feature = "get")]
+pub use tidegate_spec::put::PutSpec;

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_spec::control::Control;
+use tidegate_spec::form::path_option;
 use tidegate_spec::run::Setup;
 
 use crate::caller::Caller;
@@ -12,14 +14,30 @@ use crate::drive::{Ended, Job, Work};
 
 /// What a run prints, and where it writes its epochs. Some commands cannot be told to be `QUIET`, or write no
 /// `EPOCHS` where they are told to; then there is no such option.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct OutputArgs<const QUIET: bool = true, const EPOCHS: bool = true> {
     /// One JSON object on standard output, and nothing for people.
     pub json: bool,
     /// No view, and no summary for people.
     pub quiet: bool,
     /// Where each epoch is written as a line.
+    #[serde(with = "path_option")]
     pub epochs: Option<PathBuf>,
+}
+
+impl<'de> Deserialize<'de> for OutputArgs {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Default, Deserialize)]
+        #[serde(default)]
+        struct Written {
+            json: bool,
+            quiet: bool,
+            #[serde(with = "path_option")]
+            epochs: Option<PathBuf>,
+        }
+        let Written { json, quiet, epochs } = Written::deserialize(from)?;
+        Ok(Self { json, quiet, epochs })
+    }
 }
 
 /// For a command whose only such option is `--json`.

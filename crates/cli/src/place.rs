@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 
 use clap::Args;
 use tidegate_contract::redact;
+use tidegate_spec::address::{End, scheme};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::text::show;
 use tidegate_transfer::wire::ticket::Address;
@@ -143,7 +144,7 @@ impl Place {
 /// Refuses stores and web servers where only hosts that run Tidegate do.
 pub fn refuse_servers(sources: &[OsString], destination: &OsStr) -> Result<(), Error> {
     let all = sources.iter().map(OsString::as_os_str).chain([destination]);
-    match all.into_iter().find(|place| server_scheme(place).is_some()) {
+    match all.into_iter().find(|place| end(place).is_server()) {
         Some(place) => {
             let place = shown(place);
             Err(usage(format!(
@@ -154,13 +155,10 @@ pub fn refuse_servers(sources: &[OsString], destination: &OsStr) -> Result<(), E
     }
 }
 
-/// The scheme of a store's or web server's URL, unless a file is called so.
-pub fn server_scheme(text: &OsStr) -> Option<&'static str> {
-    let (name, _) = text.to_str()?.split_once("://")?;
-    let known = ["s3", "gs", "http", "https", "ftp", "ftps"]
-        .into_iter()
-        .find(|known| name.eq_ignore_ascii_case(known));
-    known.filter(|_| std::fs::symlink_metadata(text).is_err())
+/// What a place is of, by its scheme; of this host where it has none, or where a file is called so.
+pub fn end(text: &OsStr) -> End {
+    let of_scheme = text.to_str().and_then(scheme).and_then(|scheme| End::of_scheme(&scheme));
+    of_scheme.filter(|_| std::fs::symlink_metadata(text).is_err()).unwrap_or(End::Local)
 }
 
 /// A place as it was typed, without secrets.

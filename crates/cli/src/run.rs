@@ -1,6 +1,5 @@
 //! A command in another program's process, on a thread of its own.
 
-use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -11,6 +10,7 @@ use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::{own_program, redact};
 use tidegate_transfer::error::Error;
 
+use crate::asked::Task;
 use crate::caller::{Caller, Channel};
 use crate::command_line::run_for;
 use crate::exit;
@@ -56,13 +56,12 @@ struct End {
 }
 
 impl Run {
-    /// Begins the command that `words` are, the program's name left out. When it has ended, `over` is called by its
-    /// thread.
-    pub fn start(words: Vec<OsString>, over: impl FnOnce() + Send + 'static) -> Self {
+    /// Begins what is asked for. When it has ended, `over` is called by its thread.
+    pub fn start(asked: Task, over: impl FnOnce() + Send + 'static) -> Self {
         let run = Self { channel: Arc::default(), end: Arc::default() };
         let (channel, end) = (Arc::clone(&run.channel), Arc::clone(&run.end));
         thread::spawn(move || {
-            let outcome = outcome(&channel, words);
+            let outcome = outcome(&channel, asked);
             *end.outcome.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
             end.there.notify_all();
             over();
@@ -110,11 +109,23 @@ impl Drop for Run {
     }
 }
 
+/// The same, which ends with an object of JSON, and says nothing to people besides.
+fn in_json(mut asked: Task) -> Task {
+    match &mut asked {
+        Task::Copy(call) => call.in_json(),
+        #[cfg(feature = "get")]
+        Task::Get(call) | Task::Put(call) => call.in_json(),
+        Task::Words(words) => words.insert(0, "tidegate".into()),
+        Task::Told(_) => {}
+    }
+    asked
+}
+
 /// Runs it to its end.
-fn outcome(channel: &Arc<Channel>, words: Vec<OsString>) -> Outcome {
-    let words: Vec<OsString> = [OsString::from("tidegate")].into_iter().chain(words).collect();
+fn outcome(channel: &Arc<Channel>, asked: Task) -> Outcome {
+    let asked = in_json(asked);
     let caller = Caller::Program(Arc::clone(channel));
-    let ran = catch_unwind(AssertUnwindSafe(|| heard(&caller, || run_for(&words, &caller))));
+    let ran = catch_unwind(AssertUnwindSafe(|| heard(&caller, || run_for(asked, &caller))));
     let ran =
         ran.unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a thread of the command panicked").into()));
     let results = channel.results();
@@ -137,7 +148,7 @@ mod tests {
     use super::*;
 
     fn ended(words: &[&str]) -> Outcome {
-        let run = Run::start(words.iter().map(Into::into).collect(), || {});
+        let run = Run::start(Task::Words(words.iter().map(Into::into).collect()), || {});
         while !run.wait(Duration::from_secs(1)) {}
         run.outcome().expect("it has ended")
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use tidegate_control::path_memory::BEGINS;
 use tidegate_control::remember::remember;
 use tidegate_control::units::duration_in_words;
@@ -13,7 +14,8 @@ use crate::path_key::PathKey;
 use crate::path_store::{PathStore, age, now};
 
 /// Whether a run begins where the last one over its path ended.
-#[derive(Clone, Copy, Debug, Default, Args)]
+#[derive(Clone, Copy, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Control")]
 pub struct MemoryArgs {
     /// Begin as if nothing had ever been moved over this path, and remember nothing of it; otherwise the rule auto begins

@@ -1,11 +1,13 @@
 //! Which servers `s3://` means, for the commands that get from there and put there.
 
 use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
 use tidegate_fetch::remote::s3_settings::{S3Settings, Style, endpoint};
 use tidegate_transfer::error::Result;
 
 /// How S3-compatible stores are found.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "S3")]
 pub struct S3Args {
     /// The S3 server, such as http://127.0.0.1:9000 [default: $AWS_ENDPOINT_URL_S3,
@@ -23,10 +25,12 @@ pub struct S3Args {
     s3_anonymous: bool,
     /// Agree to pay for requests to buckets of S3 whose owners charge for them; never agreed to otherwise
     #[arg(long, alias = "s3-requester-pays")]
+    #[serde(alias = "s3_requester_pays")]
     requester_pays: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 enum S3Style {
     /// `https://host/bucket/key`
     Path,

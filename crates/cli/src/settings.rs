@@ -1,6 +1,7 @@
 //! Options shared by everything that moves data, and what they become.
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,6 +12,7 @@ use tidegate_control::optimizer::{
 };
 use tidegate_control::policy::Policy;
 use tidegate_spec::control::Control;
+use tidegate_spec::form::path_option;
 use tidegate_spec::run::Setup;
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
@@ -23,29 +25,36 @@ use crate::own_rule;
 use crate::state_place;
 
 /// Where state lives.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "State and trust")]
 pub struct StateArgs {
     /// Directory for keys, records of what was verified, and run logs
     /// [default: $XDG_STATE_HOME/tidegate, or ~/.local/state/tidegate; if neither can be written, a temporary one]
     #[arg(long, value_name = "DIR", env = "TIDEGATE_STATE")]
+    #[serde(with = "path_option")]
     state: Option<PathBuf>,
 }
 
 /// Where state lives and whom to trust.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "State and trust")]
 pub struct TrustArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     pub state: StateArgs,
     /// Certificate authority of the site's own PKI (PEM); replaces tickets by mutual TLS
     #[arg(long, value_name = "FILE", requires = "tls_cert", requires = "tls_key")]
+    #[serde(with = "path_option")]
     pub tls_ca: Option<PathBuf>,
     /// Our certificate chain (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    #[serde(with = "path_option")]
     pub tls_cert: Option<PathBuf>,
     /// Our private key (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_ca")]
+    #[serde(with = "path_option")]
     pub tls_key: Option<PathBuf>,
 }
 
@@ -138,6 +147,11 @@ impl StateArgs {
         Self { state: state.or_else(said) }
     }
 
+    /// The same, or where the environment says.
+    pub fn or_said(self) -> Self {
+        Self::at(self.state)
+    }
+
     /// The state directory; one that was named may not exist.
     pub fn path(&self) -> Result<PathBuf> {
         self.state.clone().map_or_else(state_place::made, Ok)
@@ -172,6 +186,17 @@ impl TrustArgs {
     /// State in that directory, and nobody's certificates.
     pub fn kept_in(state: &Path) -> Self {
         Self { state: StateArgs::at(Some(state.to_owned())), ..Self::default() }
+    }
+
+    /// The same, with state where the environment says if nobody else does.
+    ///
+    /// # Errors
+    /// Some of the files of the site's PKI are named, and others are not.
+    pub fn or_said(self) -> Result<Self> {
+        match [&self.tls_ca, &self.tls_cert, &self.tls_key].iter().filter(|file| file.is_some()).count() {
+            0 | 3 => Ok(Self { state: self.state.or_said(), ..self }),
+            _ => Err(usage("--tls-ca, --tls-cert and --tls-key go together: give all three")),
+        }
     }
 
     /// State as `setup` says, or else as the environment does, and the certificates that it names.

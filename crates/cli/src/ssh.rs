@@ -15,6 +15,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
+use tidegate_spec::form::text_option;
 use tidegate_transfer::error::Result;
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::Interrupt;
@@ -32,10 +34,11 @@ pub use crate::ssh::session::{complaint, end};
 use crate::ssh::target::Target;
 use crate::ssh::via::Via;
 pub use crate::ssh::words::Words;
-use crate::values::port_range;
+use crate::values::{port_range, ports_option};
 
 /// How a host is reached by ssh.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Hosts over ssh (user@host:path)")]
 pub struct SshArgs {
     /// The command that is run for ssh, with its options, as in 'ssh -p 2222'
@@ -46,16 +49,50 @@ pub struct SshArgs {
     via: Via,
     /// The ports that data may be sent to, there and with --via reverse here [default: any that is free]
     #[arg(long, value_name = "PORT[-PORT]", value_parser = port_range)]
+    #[serde(with = "ports_option")]
     port_range: Option<std::ops::RangeInclusive<u16>>,
     /// By which name or address its port is reached from here [default: as ssh does]
     #[arg(long, value_name = "HOST")]
+    #[serde(with = "text_option")]
     advertise: Option<Place>,
     /// Where `tidegate` is there
     #[arg(long, value_name = "PATH")]
     remote_path: Option<String>,
     /// Put this program there first, if it is not, or the one in FILE; it must run there, as a static one does, and goes into ~/.cache/tidegate
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, conflicts_with = "remote_path")]
+    #[serde(with = "installed")]
     install_remote: Option<Option<PathBuf>>,
+}
+
+/// A program to install: the one in a file, or with `true` this one.
+mod installed {
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use tidegate_spec::form::path_option;
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged, expecting = "the file of a program, or true for this one")]
+    enum Written {
+        Ours(bool),
+        File(#[serde(with = "path_option")] Option<PathBuf>),
+    }
+
+    pub fn serialize<S: Serializer>(install: &Option<Option<PathBuf>>, to: S) -> Result<S::Ok, S::Error> {
+        let written = match install {
+            None => Written::File(None),
+            Some(None) => Written::Ours(true),
+            Some(file) => Written::File(file.clone()),
+        };
+        written.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<PathBuf>>, D::Error> {
+        Ok(match Written::deserialize(from)? {
+            Written::Ours(install) => install.then_some(None),
+            Written::File(file) => file.map(Some),
+        })
+    }
 }
 
 impl Default for SshArgs {
@@ -72,6 +109,14 @@ impl Default for SshArgs {
 }
 
 impl SshArgs {
+    /// Whether all of it makes sense together.
+    pub fn check(&self) -> Result<()> {
+        match self.remote_path.is_some() && self.install_remote.is_some() {
+            true => Err(usage("--install-remote cannot be used with --remote-path")),
+            false => Ok(()),
+        }
+    }
+
     /// The words of the command.
     fn command_words(&self) -> Result<Vec<String>> {
         let words = shlex::split(&self.ssh).unwrap_or_default();

@@ -30,6 +30,27 @@ pub fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
     if first <= last { Ok(first..=last) } else { Err(wrong()) }
 }
 
+/// Ports that may be left out, as [`port_range`] reads them.
+pub mod ports_option {
+    use std::ops::RangeInclusive;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes them, or null.
+    pub fn serialize<S: Serializer>(ports: &Option<RangeInclusive<u16>>, to: S) -> Result<S::Ok, S::Error> {
+        match ports {
+            Some(ports) => to.collect_str(&format_args!("{}-{}", ports.start(), ports.end())),
+            None => to.serialize_none(),
+        }
+    }
+
+    /// Reads them, or null.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RangeInclusive<u16>>, D::Error> {
+        let text = Option::<String>::deserialize(from)?;
+        text.map(|text| super::port_range(&text)).transpose().map_err(serde::de::Error::custom)
+    }
+}
+
 /// An address to listen on, with the port of the `default` one where it names none.
 pub fn listen_address(text: &str, default: SocketAddr) -> Result<SocketAddr, Error> {
     if let Ok(ip) = text.parse::<IpAddr>() {

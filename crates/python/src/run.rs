@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pyo3::prelude::*;
-use tidegate::{Outcome, Progress, Refused, Run};
+use tidegate::{Call, Options, Outcome, Progress, Refused, Run, Task};
 
 use crate::convert::{per_stage, refuse};
 
@@ -18,10 +18,18 @@ pub(crate) struct PyRun {
 
 #[pymethods]
 impl PyRun {
-    /// Begins the command `words`; `over` is called by another thread when it has ended.
+    /// Begins `command` from `sources` to `destination` with `options`, a JSON object; one that has no such options by the
+    /// words of its command line, which are the `sources` then. `over` is called by another thread when it has ended.
     #[new]
-    #[pyo3(signature = (words, over = None))]
-    fn new(words: Vec<OsString>, over: Option<Py<PyAny>>) -> Self {
+    #[pyo3(signature = (command, sources, destination = None, options = None, over = None))]
+    fn new(
+        command: &str,
+        sources: Vec<OsString>,
+        destination: Option<OsString>,
+        options: Option<&str>,
+        over: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let asked = asked(command, sources, destination, options)?;
         let over = move || {
             let Some(over) = over else { return };
             // Nobody waits any more when the interpreter is about to go.
@@ -32,7 +40,7 @@ impl PyRun {
                 drop(over);
             });
         };
-        Self { run: Run::start(words, over) }
+        Ok(Self { run: Run::start(asked, over) })
     }
 
     /// Asks it to end.
@@ -80,6 +88,24 @@ impl PyRun {
         };
         Ok(Some((code, results, refusal.map(named).transpose()?)))
     }
+}
+
+/// What a call asks for.
+fn asked(
+    command: &str,
+    sources: Vec<OsString>,
+    destination: Option<OsString>,
+    options: Option<&str>,
+) -> PyResult<Task> {
+    let options = options.map(serde_json::from_str::<Options>).transpose();
+    let options = options.map_err(|error| refuse(error.to_string()))?.unwrap_or_default();
+    let call = |to| Call { options, from: sources.clone(), to };
+    Ok(match (command, destination) {
+        ("copy", Some(to)) => Task::Copy(call(to)),
+        ("get", Some(to)) => Task::Get(call(to)),
+        ("put", Some(to)) => Task::Put(call(to)),
+        _ => Task::Words([OsString::from(command)].into_iter().chain(sources).collect()),
+    })
 }
 
 /// Says where the program `tidegate` is, which other programs of ours are begun by.

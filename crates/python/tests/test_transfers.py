@@ -282,6 +282,38 @@ class TypesTest(TransferTest):
             with self.assertRaises(tidegate.UsageError):
                 said("CopyOptions", **{option: "x"})
 
+    def test_values_are_handed_over_as_they_are(self):
+        def told(declared, **options):
+            said = tidegate._values.values("copy", getattr(tidegate._options, declared), options)
+            return json.loads(tidegate._values.as_json(said))
+
+        rules = told("CopyOptions", include="a", filter=["- b", "P c"], exclude=["d", "e\udcff"])
+        self.assertEqual(rules, {"filter": [{"include": "a"}, "- b", "P c", {"exclude": "d"}, {"exclude": [101, 255]}]})
+        self.assertEqual(told("CopyOptions", max_workers=8, delete=True, move=False), {"max_workers": 8, "delete": True})
+        self.assertEqual(told("CopyOptions", utility_k=float("nan"), limit_link=8), {"utility_k": "nan", "limit_link": "8bit/s"})
+        self.assertEqual(told("GetOptions", max_connections=[8, "h=2"], timeout=2), {"max_connections": ["8", "h=2"], "timeout": "2s"})
+        tree = self.home / "of bytes"
+        tree.mkdir()
+        Path(os.fsdecode(os.fsencode(tree) + b"/a\xff")).write_text("x")
+        (tree / "b").write_text("x")
+        result = tidegate.copy(f"{tree}/", f"{self.home}/to bytes/", exclude=os.fsdecode(b"a\xff"), state=self.home / os.fsdecode(b"s\xff"))
+        self.assertEqual((result.files.ok, self.names("to bytes")), (1, ["b"]))
+
+    def test_what_holds_for_options_together_is_held(self):
+        for options in (
+            {"tls_ca": "x"}, {"delete": True, "move": True}, {"remote_path": "x", "install_remote": "y"}, {"epoch": 0.01}, {"utility_k": 0.5},
+            {"utility_k": float("nan")}, {"max_workers": 513}, {"retry_for": "31d"}, {"seed": 1 << 70}, {"port_range": "9-8"}, {"advertise": "[x"},
+        ):
+            with self.subTest(options=options), self.assertRaises(tidegate.UsageError) as raised:
+                tidegate.copy(self.data, self.home / "there", **options)
+            self.assertRegex(str(raised.exception), "|".join(options))
+        for options in ({"fixed": 3, "optimizer": "aimd"}, {"fixed": 0}, {"max_connections": "h=0"}, {"base_url": "x"}, {"retry_for": "31d"}):
+            with self.subTest(options=options), self.assertRaises(tidegate.UsageError) as raised:
+                tidegate.get(self.data.as_uri(), self.home / "got", **options)
+            self.assertRegex(str(raised.exception), "|".join(options))
+        with self.assertRaisesRegex(tidegate.UsageError, "header"):
+            tidegate.put(self.data, "https://localhost/x", header="nonsense")
+
     def test_a_time_without_a_zone_is_local_and_keeps_its_time_of_day(self):
         os.environ["TZ"] = "CET-1CEST,M3.5.0,M10.5.0/3"
         time.tzset()
@@ -348,7 +380,7 @@ class NumbersTest(TransferTest):
         for wrong in (4.0, "4"):
             with self.assertRaisesRegex(TypeError, "^max_workers must be a whole number"):
                 tidegate.copy(self.data, self.home / "there", max_workers=wrong)
-        kept = tidegate._words.in_keywords("see `tidegate copy --help`, a--links, x/--links and --none", tidegate.CopyOptions)
+        kept = tidegate._values.in_keywords("see `tidegate copy --help`, a--links, x/--links and --none", tidegate.CopyOptions)
         self.assertEqual(kept, "see `tidegate copy --help`, a--links, x/--links and --none")
 
     def test_help_tells_each_option_and_what_holds_without_it(self):

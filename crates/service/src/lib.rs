@@ -5,7 +5,7 @@
 //!
 //! | what others use | where |
 //! |---|---|
-//! | source and destination, what an address means, names of endpoints | [`pair::Pair`], [`address::Route`], [`names::Names`] |
+//! | source and destination, names of endpoints | [`pair::Pair`], [`names::Names`] |
 //! | ClassAds, as HTCondor and Stork write them | [`classad::ClassAd`] |
 //! | what is remembered, asked for, imported | [`history::History`], [`history::Record`], [`history::import::Import`] |
 //! | what our own jobs move over a path | [`traffic::OwnTraffic`] |
@@ -20,7 +20,6 @@
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
-pub mod address;
 pub mod classad;
 mod object;
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::address;
+use tidegate_spec::address;
 
 type Found = Result<String, String>;
 type Find = dyn Fn(&str) -> Found + Send + Sync;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
-use crate::address;
+use tidegate_spec::address;
 
 /// The longest name of a site: what a URL's scheme, host and port take, and some.
 const LONGEST: usize = 300;

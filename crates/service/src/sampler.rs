@@ -26,6 +26,7 @@ use thiserror::Error;
 use tidegate_control::{BitRate, ByteCount};
 
 use tidegate_contract::redact;
+use tidegate_spec::address::{End, Route};
 
 /// The shortest and the longest sample by time.
 pub const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(400)..=Duration::from_secs(60);
@@ -84,22 +85,13 @@ impl SamplerKind {
     /// What measures the way between two addresses; `None` if nothing of ours speaks to both. Of an FTP server that files
     /// are got from those are read: it may be anybody's, and is there for its files.
     pub fn of(source: &str, destination: &str) -> Option<Self> {
-        let scheme = |address: &str| {
-            let scheme = address.split_once("://").map_or("file", |(scheme, _)| scheme);
-            scheme.to_ascii_lowercase()
-        };
-        let schemes = [scheme(source), scheme(destination)];
-        let all = |known: &[&str]| schemes.iter().all(|scheme| known.contains(&scheme.as_str()));
-        if schemes == ["file", "file"] {
-            None
-        } else if ranges::SCHEMES.contains(&schemes[0].as_str()) && schemes[1] == "file" {
-            Some(Self::Ranges)
-        } else if all(&["file", "tg"]) {
-            Some(Self::Native)
-        } else if all(&["file", "gsiftp", "ftp"]) {
-            Some(Self::GridFtp)
-        } else {
-            None
+        let (from, to) = (End::of(source).ok()?, End::of(destination).ok()?);
+        let has = |end| from == end || to == end;
+        match Route::of(from, to)? {
+            Route::Get if from.is_server() => Some(Self::Ranges),
+            Route::GridFtp => Some(Self::GridFtp),
+            Route::Copy if has(End::Endpoint) && !has(End::Ssh) => Some(Self::Native),
+            Route::Copy | Route::Get | Route::Put => None,
         }
     }
 }

@@ -5,6 +5,8 @@ use serde::{Deserialize, Serialize};
 use tidegate_fetch::archive::{Format, Layout, Naming, Protocol, ResolveOptions, Source};
 use tidegate_fetch::sidecar::Shape;
 
+use crate::form::listed;
+
 /// What is wanted of accessions, and how what is known of them is written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
 #[serde(default)]
@@ -30,6 +32,7 @@ pub struct ArchiveSpec {
     pub name: Naming,
     /// Columns of ENA's to ask for, separated by commas, or 'all'
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    #[serde(with = "listed")]
     pub fields: Vec<String>,
     /// The pipeline that samplesheet.csv is for: rnaseq, atacseq, viralrecon, taxprofiler or generic
     #[arg(long, help_heading = "Beside the files", value_name = "PIPELINE", default_value_t)]

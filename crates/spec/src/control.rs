@@ -4,17 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_control::Share;
 use tidegate_control::optimizer::with_constants;
 
-use crate::form::time;
+use crate::form::{path_option, time};
 use crate::range::Range;
 
 const EPOCH: Range<Duration> =
     Range::new(Duration::from_millis(100), Duration::from_secs(60), "must be from 100ms to 60s");
 const UTILITY_K: Range<f64> = Range::new(1.0, f64::MAX, "must be a number, 1 or more");
 const UTILITY_B: Range<f64> = Range::new(0.0, f64::MAX, "must be a number, 0 or more");
+const WORKERS: Range<u16> = Range::new(1, 512, "must be from 1 to 512");
 const LOSS_TERMS: [&str; 3] = ["falcon", "ldm", "none"];
 
 /// The rule, and how it is run.
@@ -62,21 +63,26 @@ pub struct ControlLocal {
     /// The policy that `--optimizer policy` decides by: its most likely action, or with policy:sampled
     /// one drawn, or with policy:online drawn and learned from; `tidegate train` makes it
     #[arg(long, value_name = "FILE")]
+    #[serde(with = "path_option")]
     pub policy: Option<PathBuf>,
     /// Where what policy:online has learned is kept when the run ends, as a policy to go on from; it may be the file it
     /// began with
     #[arg(long, value_name = "FILE")]
+    #[serde(with = "path_option")]
     pub save_policy: Option<PathBuf>,
     /// Most workers a stage
     #[arg(long, value_name = "N", default_value_t = Self::default().max_workers, value_parser = workers())]
+    #[serde(deserialize_with = "some_workers")]
     pub max_workers: u16,
     /// Workers a stage to begin with [default: the rule's own, for auto no more than processors, but 4
     /// streams where a round trip takes 20 ms or more, and 8 connections to a server]
     #[arg(long, value_name = "N", value_parser = workers())]
+    #[serde(deserialize_with = "perhaps_workers")]
     pub start: Option<u16>,
     /// Read the most network streams, no more than --max-workers, from FILE anew each epoch, so that whoever
     /// writes it can share a path among transfers
     #[arg(long, hide_short_help = true, value_name = "FILE")]
+    #[serde(with = "path_option")]
     pub bounds: Option<PathBuf>,
 }
 
@@ -117,8 +123,21 @@ pub fn epoch_length(text: &str) -> Result<Duration, String> {
     EPOCH.time(text)
 }
 
-fn workers() -> clap::builder::RangedI64ValueParser<u16> {
+/// Reads a number of workers.
+pub fn workers() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=512)
+}
+
+/// The same from JSON.
+pub fn some_workers<'de, D: Deserializer<'de>>(from: D) -> Result<u16, D::Error> {
+    let number = u16::deserialize(from)?;
+    WORKERS.within(number).map_err(serde::de::Error::custom)
+}
+
+/// The same, or null.
+pub fn perhaps_workers<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u16>, D::Error> {
+    let number = Option::<u16>::deserialize(from)?;
+    number.map(|number| WORKERS.within(number)).transpose().map_err(serde::de::Error::custom)
 }
 
 impl ControlSpec {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_transfer::terms::Verify;
 
 use crate::filters::FilterSpec;
+use crate::form::path_option;
 use crate::plane::PlaneSpec;
 
 /// What is removed at the destination, or moved away from the source.
@@ -25,7 +26,7 @@ pub struct DeletionSpec {
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub max_delete: Option<u64>,
     /// Remove each file at the source once its copy is durable and both were hashed and are the same
-    #[arg(long = "move", conflicts_with_all = ["delete", "delete_excluded"])]
+    #[arg(id = "move", long, conflicts_with_all = ["delete", "delete_excluded"])]
     #[serde(rename = "move")]
     pub moving: bool,
 }
@@ -38,6 +39,7 @@ pub struct BackupDir {
     /// Move files to DIR with their paths in place of removing them, and keep there what is replaced; relative to DST, on the
     /// same file system
     #[arg(long, value_name = "DIR")]
+    #[serde(with = "path_option")]
     pub backup_dir: Option<PathBuf>,
 }
 

@@ -14,7 +14,7 @@ use tidegate_transfer::selection::bounds::{Moment, rsync_size};
 use tidegate_transfer::selection::{Selection, Taking};
 use tidegate_transfer::text::show;
 
-use crate::form::{text_option, word};
+use crate::form::{path_option, size_option, text_option, word};
 
 /// Deepest nesting of files of rules that name each other.
 const MAX_NESTED: usize = 16;
@@ -60,15 +60,18 @@ pub enum FilterRule {
 pub struct FilterBounds {
     /// Copy only the names in FILE, relative to the one source, and what lies in directories among them
     #[arg(long, value_name = "FILE")]
+    #[serde(with = "path_option")]
     pub files_from: Option<std::path::PathBuf>,
     /// Files of names and of rules have a NUL byte behind each, not a line's end
     #[arg(short = '0', long)]
     pub from0: bool,
     /// Leave out files smaller than SIZE: bytes, or with rsync's suffixes as in 1.5M, 10KB, 2G-1
     #[arg(long, value_name = "SIZE", value_parser = rsync_size)]
+    #[serde(deserialize_with = "size_option::deserialize")]
     pub min_size: Option<u64>,
     /// Leave out files larger than SIZE
     #[arg(long, value_name = "SIZE", value_parser = rsync_size)]
+    #[serde(deserialize_with = "size_option::deserialize")]
     pub max_size: Option<u64>,
     /// Leave out files that were not modified after TIME: an age such as 7d, or a local time as
     /// 2026-01-31 or 2026-01-31T12:00:00, or with a zone 2026-01-31T12:00:00Z

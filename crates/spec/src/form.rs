@@ -78,6 +78,28 @@ pub mod text_option {
     }
 }
 
+/// Numbers of bytes that may be left out: a number, or a text with rsync's suffixes.
+pub mod size_option {
+    use serde::{Deserialize, Deserializer};
+    use tidegate_transfer::selection::bounds::rsync_size;
+
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "a number of bytes, or a text such as \"1.5M\"")]
+    enum Written {
+        Bytes(u64),
+        Text(String),
+    }
+
+    /// Reads either, or null.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+        Ok(match Option::<Written>::deserialize(from)? {
+            Some(Written::Text(text)) => Some(rsync_size(&text).map_err(serde::de::Error::custom)?),
+            Some(Written::Bytes(bytes)) => Some(bytes),
+            None => None,
+        })
+    }
+}
+
 /// Lists of values, each by the text that shows it and that it is read from.
 pub mod texts {
     use std::fmt::Display;
@@ -98,6 +120,30 @@ pub mod texts {
     {
         let texts = Vec::<String>::deserialize(from)?;
         texts.iter().map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
+    }
+}
+
+/// Lists of values as [`texts`], where one text may hold several with commas between.
+pub mod listed {
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes each.
+    pub fn serialize<S: Serializer, T: Display>(values: &[T], to: S) -> Result<S::Ok, S::Error> {
+        super::texts::serialize(values, to)
+    }
+
+    /// Reads each.
+    pub fn deserialize<'de, D, T>(from: D) -> Result<Vec<T>, D::Error>
+    where
+        D: Deserializer<'de>,
+        T: FromStr<Err: Display>,
+    {
+        let texts = Vec::<String>::deserialize(from)?;
+        let values = texts.iter().flat_map(|text| text.split(','));
+        values.map(|text| text.parse().map_err(serde::de::Error::custom)).collect()
     }
 }
 
@@ -133,6 +179,30 @@ pub mod word {
     }
 }
 
+/// Paths that may be left out, as words are.
+pub mod path_option {
+    use std::ffi::OsString;
+    use std::path::PathBuf;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[derive(Deserialize)]
+    struct Word(#[serde(with = "super::word")] OsString);
+
+    /// Writes it, or null.
+    pub fn serialize<S: Serializer>(path: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+        match path {
+            Some(path) => super::word::serialize(&path.clone().into_os_string(), to),
+            None => to.serialize_none(),
+        }
+    }
+
+    /// Reads it, or null.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+        Ok(Option::<Word>::deserialize(from)?.map(|Word(path)| path.into()))
+    }
+}
+
 /// Lists of such words.
 pub mod words {
     use std::ffi::OsString;
@@ -158,6 +228,7 @@ pub mod words {
 mod tests {
     use std::ffi::OsString;
     use std::os::unix::ffi::OsStringExt;
+    use std::path::PathBuf;
     use std::time::Duration;
 
     use serde::{Deserialize, Serialize};
@@ -170,18 +241,25 @@ mod tests {
         perhaps: Option<Duration>,
         #[serde(with = "super::word")]
         word: OsString,
+        #[serde(with = "super::path_option")]
+        path: Option<PathBuf>,
+        #[serde(with = "super::listed")]
+        numbers: Vec<u8>,
     }
 
     #[test]
     fn values_are_read_as_they_are_written() {
         for word in [OsString::from("ä"), OsString::from_vec(vec![0xff, b'/'])] {
-            let values = Values { time: Duration::from_millis(1500), perhaps: None, word };
+            let (path, numbers) = (Some(PathBuf::from(&word)), vec![1, 2]);
+            let values = Values { time: Duration::from_millis(1500), perhaps: None, word, path, numbers };
             let text = serde_json::to_string(&values).expect("plain data");
             assert!(text.contains("\"1.5s\""), "{text}");
             assert_eq!(serde_json::from_str::<Values>(&text).expect("read"), values);
         }
         let read = |time: &str| {
-            let text = format!("{{\"time\":{time},\"perhaps\":\"2min\",\"word\":\"\"}}");
+            let text = format!(
+                "{{\"time\":{time},\"perhaps\":\"2min\",\"word\":\"\",\"path\":null,\"numbers\":[\"1,2\"]}}"
+            );
             serde_json::from_str::<Values>(&text).map(|values| (values.time, values.perhaps))
         };
         let minutes = Some(Duration::from_secs(120));

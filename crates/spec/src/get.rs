@@ -13,7 +13,7 @@ use tidegate_transfer::throttle::Limits;
 
 use crate::archive::ArchiveSpec;
 use crate::control::ControlSpec;
-use crate::form::{texts, time};
+use crate::form::{listed, time};
 use crate::plane::{CHUNK, STAGING, Switch};
 use crate::range::Range;
 
@@ -66,7 +66,7 @@ pub struct GetRequests {
     /// Compute these checksums as well: crc32, crc32c, crc64nvme, md5, sha1, sha256, sha512, blake3; or hold the one URL
     /// against a sum, as sha256:HEX
     #[arg(long, value_name = "NAMES|ALG:HEX", value_delimiter = ',')]
-    #[serde(with = "texts")]
+    #[serde(with = "listed")]
     pub checksum: Vec<ChecksumWish>,
     /// Memory for blocks between network and disk
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = |text: &str| STAGING.size(text))]

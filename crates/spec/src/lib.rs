@@ -4,6 +4,7 @@
 //! A spec holds what anybody may ask for. What names files of the host that runs it, starts programs there, or is a secret,
 //! is not in it, and stands beside it where that host's own user says it.
 
+pub mod address;
 pub mod form;
 pub mod range;
 

@@ -1,6 +1,7 @@
 //! Options as a job has them: each by its name, read strictly by what takes them.
 
 use std::ffi::OsString;
+use std::fmt;
 
 use clap::{Args, Command};
 use serde::de::DeserializeOwned;
@@ -11,6 +12,30 @@ use serde_json::{Map, Value};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Options(Map<String, Value>);
+
+/// Why options are not those of a spec.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OptionError {
+    /// There is none of that name; those that there are.
+    Unknown(String, Vec<String>),
+    /// The value of one, and why it cannot be read.
+    Value(String, Value, String),
+    /// Why they cannot be read together.
+    Together(String),
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown(name, known) => {
+                let shown: String = name.chars().take(40).collect();
+                write!(f, "{shown:?} is no option of this; there are {}", known.join(", "))
+            }
+            Self::Value(name, _, why) => write!(f, "{name}: {why}"),
+            Self::Together(why) => f.write_str(why),
+        }
+    }
+}
 
 impl<V: Into<Value>, const N: usize> From<[(&str, V); N]> for Options {
     fn from(options: [(&str, V); N]) -> Self {
@@ -37,14 +62,27 @@ impl Options {
         T::from_arg_matches(&matches).map(|spec| Self::of(&spec)).map_err(|error| in_one_line(&error))
     }
 
+    /// All that `spec` says, and what is usual with it.
+    pub fn all<T: Serialize>(spec: &T) -> Self {
+        Self(fields(spec))
+    }
+
     /// The spec that they are.
     ///
     /// # Errors
     /// In one line: an option that there is not, or a value that cannot be read.
     pub fn read<T: Serialize + DeserializeOwned + Default>(&self) -> Result<T, String> {
+        self.try_read().map_err(|error| error.to_string())
+    }
+
+    /// The same, and which option is wrong otherwise.
+    pub fn try_read<T: Serialize + DeserializeOwned + Default>(&self) -> Result<T, OptionError> {
         let spec: T = serde_json::from_value(Value::Object(self.0.clone())).map_err(|error| {
-            let text = error.to_string();
-            self.culprit::<T>().map_or(text.clone(), |name| format!("{name}: {text}"))
+            let why = error.to_string();
+            match self.culprit::<T>() {
+                Some((name, value)) => OptionError::Value(name.to_owned(), value.clone(), why),
+                None => OptionError::Together(why),
+            }
         })?;
         let known = fields(&T::default());
         // Another name of an option is known to whoever reads it.
@@ -54,21 +92,17 @@ impl Options {
         };
         match self.0.keys().find(|name| !known.contains_key(*name) && !is_alias(name)) {
             None => Ok(spec),
-            Some(name) => {
-                let shown: String = name.chars().take(40).collect();
-                let known: Vec<&str> = known.keys().map(String::as_str).collect();
-                Err(format!("{shown:?} is no option of this; there are {}", known.join(", ")))
-            }
+            Some(name) => Err(OptionError::Unknown(name.clone(), known.keys().cloned().collect())),
         }
     }
 
     /// The option whose value cannot be read.
-    fn culprit<T: DeserializeOwned>(&self) -> Option<&str> {
+    fn culprit<T: DeserializeOwned>(&self) -> Option<(&str, &Value)> {
         let is_wrong = |(name, value): &(&String, &Value)| {
             let alone = Map::from_iter([((*name).clone(), (*value).clone())]);
             serde_json::from_value::<T>(Value::Object(alone)).is_err()
         };
-        self.0.iter().find(is_wrong).map(|(name, _)| name.as_str())
+        self.0.iter().find(is_wrong).map(|(name, value)| (name.as_str(), value))
     }
 
     /// Whether nothing is said.

@@ -131,6 +131,13 @@ impl Default for Stalls {
     }
 }
 
+impl Patience {
+    /// Whether each value lies where the command line has it.
+    pub fn check(&self) -> Result<(), String> {
+        RETRY.check("retry_for", self.retry_for)
+    }
+}
+
 impl Stalls {
     /// Whether each value lies where the command line has it.
     pub fn check(&self) -> Result<(), String> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::control::ControlLocal;
 use crate::copy::CopySpec;
-use crate::form::{time, word, words};
+use crate::form::{path_option, time, word, words};
 #[cfg(feature = "get")]
 use crate::get::GetSpec;
 use crate::options::strict;
@@ -38,8 +38,10 @@ pub struct Setup {
     /// Nothing is shown meanwhile.
     pub quiet: bool,
     /// Where each epoch is written as a line of JSON.
+    #[serde(with = "path_option")]
     pub epochs: Option<PathBuf>,
     /// Where state is kept.
+    #[serde(with = "path_option")]
     pub state: Option<PathBuf>,
     /// What surrounds the rule.
     pub control: ControlLocal,
@@ -47,6 +49,7 @@ pub struct Setup {
     #[serde(with = "time::option")]
     pub retry_for: Option<Duration>,
     /// What servers are certified by, besides what the system trusts, in PEM.
+    #[serde(with = "path_option")]
     pub ca: Option<PathBuf>,
     /// The site's own certificates for endpoints, in PEM.
     pub pki: Option<Pki>,

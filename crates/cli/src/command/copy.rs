@@ -3,22 +3,27 @@
 mod dry_run;
 mod known_rate;
 
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use tidegate_spec::control::{Control, ControlLocal};
 use tidegate_spec::copy::CopySpec;
 use tidegate_spec::deletion::BackupDir;
+use tidegate_spec::options::Options;
 use tidegate_spec::plane::Patience;
 use tidegate_spec::run::CopyRun;
+use tidegate_transfer::error::Result;
 use tidegate_transfer::selection::{Deletion, Selection};
 use tidegate_transfer::terms::Purpose;
 
 use dry_run::{Listing, Shown};
 use known_rate::KnownRate;
 
+use crate::asked::read;
 use crate::caller::Caller;
 use crate::drive::Job;
 use crate::ends::Ends;
@@ -40,29 +45,39 @@ use crate::ssh::SshArgs;
 ///
 /// With s3://bucket/prefix/ or https://host/directory/ as DST it does what `tidegate put` does, and with sources that
 /// are https://, s3://, gs:// or ftp:// and a directory as DST what `tidegate get` does.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(override_usage = "tidegate copy [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
 pub struct CopyArgs {
     #[command(flatten)]
+    #[serde(skip)]
     paths: Paths,
     /// Do nothing, and say of each entry what would be done: new, changed and why; with -v also what would stay the same
-    #[arg(short = 'n', long, conflicts_with_all = ["epochs", "moving"])]
+    #[arg(short = 'n', long, conflicts_with_all = ["epochs", "move"])]
     dry_run: bool,
     #[command(flatten)]
+    #[serde(flatten)]
     spec: CopySpec,
     #[command(flatten)]
+    #[serde(flatten)]
     backup: BackupDir,
     #[command(flatten)]
+    #[serde(flatten)]
     pub output: OutputArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     control: ControlLocal,
     #[command(flatten)]
+    #[serde(flatten)]
     patience: Patience,
     #[command(flatten)]
+    #[serde(flatten)]
     trust: TrustArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     ssh: SshArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     memory: MemoryArgs,
 }
 
@@ -85,6 +100,19 @@ impl From<CopyRun> for CopyArgs {
 }
 
 impl CopyArgs {
+    /// A copy with options that are told by their names.
+    pub fn asked(options: &Options, sources: Vec<OsString>, destination: OsString) -> Result<Self> {
+        let args: Self = read(options)?;
+        args.ssh.check()?;
+        args.patience.check().map_err(usage)?;
+        Ok(Self { paths: Paths::of(sources, destination), trust: args.trust.or_said()?, ..args })
+    }
+
+    /// What is copied, and where to.
+    pub fn paths(&self) -> Result<(&[OsString], &OsStr)> {
+        self.paths.split()
+    }
+
     /// The rule that decides.
     pub fn optimizer(&self) -> &str {
         &self.spec.control.optimizer

@@ -19,6 +19,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use tidegate_contract::redact;
 use tidegate_control::Stage;
 use tidegate_fetch::get::{Active, Download, DownloadEvent as Event, DownloadListener as Tell, Got, Watch};
@@ -26,8 +27,9 @@ use tidegate_fetch::record::{Names, Record};
 use tidegate_fetch::remote::Remotes;
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
-use tidegate_spec::control::{Control, ControlLocal};
+use tidegate_spec::control::{Control, ControlLocal, ControlSpec, perhaps_workers, workers};
 use tidegate_spec::get::GetSpec;
+use tidegate_spec::options::Options;
 use tidegate_spec::run::{GetRun, NamedUrl};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
@@ -35,9 +37,10 @@ use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
 
+use crate::asked::read;
 use crate::caller::Caller;
 use crate::drive::{Begun, Ended, Job, Work};
-use crate::exit;
+use crate::exit::{self, usage};
 use crate::output::{self, OutputArgs};
 use crate::path_key::{PathKey, local};
 use crate::progress::{FileBar, UnderWay};
@@ -57,20 +60,25 @@ use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 /// or '-' for such a list on standard input. Lists may be in aria2's syntax, checksum files beside a
 /// --base-url, tables (ENA's file reports as they are), JSON, BagIt's fetch.txt, or Metalink 4. Files get
 /// their names only when they are complete and verified; what is there already is skipped.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(override_usage = "tidegate get [OPTIONS] <NAME>...", after_help = exit::GET_HELP)]
 #[command(mut_arg("quiet", |arg| arg.help("Show no progress")))]
 pub struct GetArgs {
     /// Accessions, URLs, files that list them, or '-'
     #[arg(value_name = "NAME", required_unless_present = "self_check")]
+    #[serde(skip)]
     names: Vec<OsString>,
     /// Files that another program names.
     #[arg(skip)]
+    #[serde(skip)]
     urls: Vec<NamedUrl>,
     /// Where files go
     #[arg(short, long, value_name = "DIR", default_value = ".")]
+    #[serde(skip)]
     outdir: PathBuf,
     #[command(flatten)]
+    #[serde(flatten)]
     spec: GetSpec,
     /// Tell what would be got, and from where; with --json a list that `get` reads again
     #[arg(long)]
@@ -96,23 +104,32 @@ pub struct GetArgs {
     #[arg(long, value_name = "FORMAT", conflicts_with_all = ["dry_run", "metadata_only"])]
     convert: Option<ConvertTo>,
     #[command(flatten)]
+    #[serde(flatten)]
     pub output: OutputArgs,
     /// Use N connections and let no rule change that
-    #[arg(long, value_name = "N", conflicts_with = "optimizer", value_parser = clap::value_parser!(u16).range(1..=512))]
+    #[arg(long, value_name = "N", conflicts_with = "optimizer", value_parser = workers())]
+    #[serde(deserialize_with = "perhaps_workers")]
     fixed: Option<u16>,
     #[command(flatten)]
+    #[serde(flatten)]
     archive: ArchiveArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     list: ListArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     sidecars: SidecarArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     server: ServerArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     control: ControlLocal,
     #[command(flatten)]
+    #[serde(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     state: StateArgs,
 }
 
@@ -145,6 +162,20 @@ impl From<GetRun> for GetArgs {
 }
 
 impl GetArgs {
+    /// A download with options that are told by their names.
+    pub fn asked(options: &Options, names: Vec<OsString>, outdir: PathBuf) -> Result<Self, Error> {
+        let args: Self = read(options)?;
+        if args.fixed.is_some() && args.spec.control.optimizer != ControlSpec::default().optimizer {
+            return Err(usage("--fixed cannot be used with --optimizer"));
+        }
+        if args.convert.is_some() && (args.dry_run || args.metadata_only) {
+            return Err(usage("--convert needs files that are got: leave --dry-run and --metadata-only out"));
+        }
+        args.server.check().map_err(usage)?;
+        let (archive, state) = (args.archive.or_said(), args.state.or_said());
+        Ok(Self { names, outdir, archive, state, ..args })
+    }
+
     /// The rule that decides.
     pub fn optimizer(&self) -> &str {
         &self.spec.control.optimizer
@@ -158,6 +189,7 @@ impl GetArgs {
 
 /// Runs the command.
 pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
+    args.spec.check().map_err(usage)?;
     if args.self_check {
         return self_check::run(args);
     }

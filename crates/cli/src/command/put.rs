@@ -1,15 +1,17 @@
 //! `tidegate put`: local files to an S3-compatible store or a WebDAV-style server.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_contract::redact;
 use tidegate_contract::text::count;
 use tidegate_control::{ByteCount, Stage};
@@ -21,6 +23,8 @@ use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
 use tidegate_spec::control::{Control, ControlLocal};
+use tidegate_spec::form::{path_option, texts};
+use tidegate_spec::options::Options;
 use tidegate_spec::put::{PutLinks, PutSpec};
 use tidegate_spec::run::PutRun;
 use tidegate_transfer::catalogue::Catalogues;
@@ -34,6 +38,7 @@ use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
 use url::Url;
 
+use crate::asked::read;
 use crate::caller::Caller;
 use crate::drive::{Begun, Ended, Work};
 use crate::exit::{self, usage};
@@ -55,43 +60,55 @@ use crate::summary::FailedFile;
 ///
 /// Credentials for S3 come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the profile
 /// AWS_PROFILE in ~/.aws; a login for WebDAV from ~/.netrc or the URL.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(override_usage = "tidegate put [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
 #[command(mut_arg("quiet", |arg| arg.help("Show no progress")))]
 pub struct PutArgs {
     #[command(flatten)]
+    #[serde(skip)]
     paths: Paths,
     #[command(flatten)]
+    #[serde(flatten)]
     spec: PutSpec,
     /// Only say what would be sent
     #[arg(long)]
     dry_run: bool,
     #[command(flatten)]
+    #[serde(flatten)]
     pub output: OutputArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     control: ControlLocal,
     #[command(flatten)]
+    #[serde(flatten)]
     memory: MemoryArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     s3: S3Args,
     #[command(flatten)]
+    #[serde(flatten)]
     server: ServerArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     state: StateArgs,
 }
 
 /// How servers are spoken to.
-#[derive(Debug, Args)]
+#[derive(Debug, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Server")]
 struct ServerArgs {
     /// A header line for each request to a WebDAV server, such as 'Authorization: Bearer …'
-    #[arg(long, value_name = "LINE", value_parser = header)]
-    header: Vec<(String, String)>,
+    #[arg(long, value_name = "LINE")]
+    #[serde(with = "texts")]
+    header: Vec<HeaderLine>,
     /// Compare sizes only, instead of reading files back from a WebDAV server
     #[arg(long)]
     no_read_back: bool,
     /// Certificates (PEM) to trust besides the system's
     #[arg(long, value_name = "FILE")]
+    #[serde(with = "path_option")]
     ca: Option<PathBuf>,
     /// How often a request is tried again
     #[arg(long, value_name = "N", default_value_t = Self::default().retries, hide_short_help = true)]
@@ -104,13 +121,30 @@ impl Default for ServerArgs {
     }
 }
 
-fn header(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once(':').ok_or("must be 'Name: value'")?;
-    let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_control());
-    if !plain(name.trim()) || !plain(value.trim()) {
-        return Err("must be 'Name: value'".to_owned());
+/// A line of the head of a request.
+#[derive(Clone, Debug)]
+struct HeaderLine {
+    name: String,
+    value: String,
+}
+
+impl fmt::Display for HeaderLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.value)
     }
-    Ok((name.trim().to_lowercase(), value.trim().to_owned()))
+}
+
+impl FromStr for HeaderLine {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, value) = text.split_once(':').ok_or("must be 'Name: value'")?;
+        let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_control());
+        if !plain(name.trim()) || !plain(value.trim()) {
+            return Err("must be 'Name: value'".to_owned());
+        }
+        Ok(Self { name: name.trim().to_lowercase(), value: value.trim().to_owned() })
+    }
 }
 
 /// The destination, as typed.
@@ -157,7 +191,8 @@ impl Place {
                 Some(state),
             )?),
             Self::Dav(url) => {
-                let headers = args.server.header.clone();
+                let headers = args.server.header.iter().map(|line| (line.name.clone(), line.value.clone()));
+                let headers = headers.collect();
                 Arc::new(DavTarget::new(settings, url.clone(), single, headers, !args.server.no_read_back)?)
             }
         })
@@ -182,6 +217,12 @@ impl From<PutRun> for PutArgs {
 }
 
 impl PutArgs {
+    /// An upload with options that are told by their names.
+    pub fn asked(options: &Options, sources: Vec<OsString>, destination: OsString) -> Result<Self> {
+        let args: Self = read(options)?;
+        Ok(Self { paths: Paths::of(sources, destination), state: args.state.or_said(), ..args })
+    }
+
     /// The rule that decides.
     pub fn optimizer(&self) -> &str {
         &self.spec.control.optimizer

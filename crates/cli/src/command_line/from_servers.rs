@@ -3,21 +3,45 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use tidegate_transfer::error::Error;
 
+use crate::asked::Call;
 use crate::caller::Caller;
 use crate::command;
+use crate::command::get::GetArgs;
+use crate::command::put::PutArgs;
+use crate::servers::Instead;
 
 #[derive(Debug, Subcommand)]
 pub enum ServerCommand {
-    Get(Box<command::get::GetArgs>),
-    Put(Box<command::put::PutArgs>),
+    Get(Box<GetArgs>),
+    Put(Box<PutArgs>),
     #[command(hide = true)]
     Size(command::size::SizeArgs),
     #[command(hide = true)]
     Ranges(command::ranges::RangesArgs),
 }
 
+impl From<Instead> for ServerCommand {
+    fn from(instead: Instead) -> Self {
+        match instead {
+            Instead::Get(args) => Self::Get(args),
+            Instead::Put(args) => Self::Put(args),
+        }
+    }
+}
+
 impl ServerCommand {
+    /// A download that a program asks for.
+    pub fn get(Call { options, from, to }: Call) -> Result<Self, Error> {
+        GetArgs::asked(&options, from, to.into()).map(|args| Self::Get(Box::new(args)))
+    }
+
+    /// An upload that a program asks for.
+    pub fn put(Call { options, from, to }: Call) -> Result<Self, Error> {
+        PutArgs::asked(&options, from, to).map(|args| Self::Put(Box::new(args)))
+    }
+
     /// Whether a script reads standard output, and what optimizer it asked for.
     pub fn asks_for_json(&self) -> Option<&str> {
         let (json, optimizer) = match self {

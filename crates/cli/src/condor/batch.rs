@@ -6,26 +6,20 @@ use std::path::Path;
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::{FailedFile, Summary};
 use tidegate_contract::text::show;
+use tidegate_spec::address::{End, Route};
+use tidegate_spec::copy::CopySpec;
+use tidegate_spec::get::GetSpec;
+use tidegate_spec::put::PutSpec;
+use tidegate_spec::run::{CopyRun, GetRun, NamedUrl, PutRun, Run, Setup};
 
 use super::request::Request;
 use super::trouble::Trouble;
 use crate::remotes;
 
-/// What a command is to do with a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Command {
-    /// From or to a host that runs Tidegate.
-    Copy,
-    /// From a server of others.
-    Get,
-    /// To one.
-    Put,
-}
-
 /// Requests for one run of a command.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    command: Command,
+    route: Route,
     upload: bool,
     /// Where all of them go to by their own names; `None` for one that gets another name.
     together: Option<OsString>,
@@ -37,43 +31,44 @@ pub struct Batch {
 pub fn plan(requests: Vec<Request>, upload: bool) -> (Vec<Batch>, Vec<(Request, Trouble)>) {
     let (mut batches, mut refused) = (Vec::<Batch>::new(), Vec::new());
     for request in requests {
-        let command = match command(&request, upload) {
-            Ok(command) => command,
+        let route = match route(&request, upload) {
+            Ok(route) => route,
             Err(trouble) => {
                 refused.push((request, trouble));
                 continue;
             }
         };
-        let together = together(&request, command, upload);
+        let together = together(&request, route, upload);
         let is_of = |batch: &&mut Batch| {
-            (batch.command, &batch.together) == (command, &together)
+            (batch.route, &batch.together) == (route, &together)
                 && batch.parent_here(&request)
                 && batch.requests.iter().all(|known| known.name != request.name)
         };
         match batches.iter_mut().find(is_of).filter(|_| together.is_some()) {
             Some(batch) => batch.requests.push(request),
-            None => batches.push(Batch { command, upload, together, requests: vec![request] }),
+            None => batches.push(Batch { route, upload, together, requests: vec![request] }),
         }
     }
     (batches, refused)
 }
 
 /// What moves `request`, if anything does.
-fn command(request: &Request, upload: bool) -> Result<Command, Trouble> {
+fn route(request: &Request, upload: bool) -> Result<Route, Trouble> {
     let wrong = |why: String| Err(Trouble::new(ErrorKind::Usage, &why));
     if request.url.contains(|c: char| c.is_control()) {
         return wrong("the URL has control characters".to_owned());
     }
-    let command = match (&*request.scheme(), upload) {
-        ("tg" | "ssh", _) => Command::Copy,
-        ("http" | "https" | "ftp" | "ftps" | "s3" | "gs", false) => Command::Get,
-        ("http" | "https" | "s3", true) => Command::Put,
-        (scheme @ ("ftp" | "ftps" | "gs"), true) => {
-            return wrong(format!(
-                "nothing is put to {scheme}://: outputs go to tg://, ssh://, s3:// and WebDAV (https://)"
-            ));
-        }
-        (scheme, _) => return wrong(format!("'{scheme}' is none of the schemes {}", super::METHODS)),
+    let scheme = request.scheme();
+    let there = End::of_scheme(&scheme).filter(|end| super::is_taken(*end));
+    let Some(there) = there else {
+        let known = super::methods();
+        return wrong(format!("'{scheme}' is none of the schemes {known}"));
+    };
+    let route = if upload { Route::of(End::Local, there) } else { Route::of(there, End::Local) };
+    let Some(route) = route.filter(|route| *route != Route::GridFtp) else {
+        return wrong(format!(
+            "nothing is put to {scheme}://: outputs go to tg://, ssh://, s3:// and WebDAV (https://)"
+        ));
     };
     let path = request.path();
     match std::fs::metadata(&path) {
@@ -84,18 +79,18 @@ fn command(request: &Request, upload: bool) -> Result<Command, Trouble> {
         Ok(found) if found.is_dir() && !upload && !request.is_directory() => {
             wrong(format!("{} is a directory: end the URL with a slash to get one", path.display()))
         }
-        _ => Ok(command),
+        _ => Ok(route),
     }
 }
 
 /// Where a request and others like it go to, if it keeps its name.
-fn together(request: &Request, command: Command, upload: bool) -> Option<OsString> {
+fn together(request: &Request, route: Route, upload: bool) -> Option<OsString> {
     let path = request.path();
     let (parent, name) = request.parent_and_name()?;
     // `get` gives any name, by its list.
     let keeps_name = path.file_name() == Some(OsStr::new(name)) && !name.contains(['%', '?', '#']);
-    match (command, upload) {
-        (Command::Get, _) => path.parent().map(Into::into),
+    match (route, upload) {
+        (Route::Get, _) => path.parent().map(Into::into),
         (_, false) if keeps_name => path.parent().map(|parent| with_slash(parent.as_os_str())),
         (_, true) if keeps_name && !path.is_dir() => Some(place(parent)),
         _ => None,
@@ -131,62 +126,66 @@ impl Batch {
     /// Whether sources of `copy` are at one place, which is all that it takes.
     fn parent_here(&self, request: &Request) -> bool {
         let parent = |request: &Request| request.parent_and_name().map(|(parent, _)| parent.to_owned());
-        self.command != Command::Copy
+        self.route != Route::Copy
             || self.upload
             || self.requests.first().is_none_or(|first| parent(first) == parent(request))
     }
 
-    /// The list of URLs for `get`.
-    pub fn list(&self) -> Option<String> {
-        let name = |request: &Request| Some(request.path().file_name()?.to_str()?.to_owned());
-        let line = |request: &Request| Some(format!("{}\n out={}\n", request.url, name(request)?));
-        let is_listed = self.command == Command::Get && self.together.is_some();
-        is_listed.then(|| self.requests.iter().filter_map(line).collect())
-    }
-
-    /// The command line, where `list` holds the list; with more options.
-    pub fn words<'a>(&self, list: &Path, more: impl Iterator<Item = &'a OsStr>) -> Vec<OsString> {
-        let (name, options): (&str, &[&str]) = match self.command {
-            Command::Copy => ("copy", &[]),
-            Command::Get => ("get", &["--no-sidecars", "--overwrite"]),
-            Command::Put => ("put", &[]),
-        };
-        let mut words: Vec<OsString> =
-            [name, "--json", "--quiet"].iter().chain(options).map(Into::into).collect();
-        words.extend(more.map(Into::into));
+    /// What moves it, with state in that directory if it is not in the usual one.
+    pub fn run(&self, state: Option<&Path>) -> Run {
+        let setup =
+            Setup { json: true, quiet: true, state: state.map(Path::to_path_buf), ..Setup::default() };
         let urls = || self.requests.iter().map(|request| place(&request.url));
         let paths = || self.requests.iter().map(|request| request.path().into_os_string());
-        match (self.command, &self.together) {
-            (Command::Get, Some(directory)) => {
-                words.extend(["--input-format=urls".into(), "--outdir".into(), directory.clone()]);
-                words.extend(["--".into(), list.into()]);
-            }
-            (Command::Get, None) => {
-                words.push("--outdir".into());
-                words.extend(paths());
-                words.push("--".into());
-                words.extend(urls());
-            }
-            (_, together) => {
-                words.push("--".into());
-                let contents =
-                    |path: OsString| if Path::new(&path).is_dir() { with_slash(&path) } else { path };
-                match self.upload {
-                    true => words.extend(paths().map(contents)),
-                    false => words.extend(urls()),
-                }
-                match (together, self.upload) {
-                    (Some(together), _) => words.push(together.clone()),
-                    (None, true) => words.extend(urls()),
-                    (None, false) => {
-                        words.extend(self.requests.iter().zip(paths()).map(|(request, path)| {
-                            if request.is_directory() { with_slash(&path) } else { path }
-                        }));
-                    }
-                }
-            }
+        if self.route == Route::Get {
+            return Run::Get(Box::new(self.download(setup)));
         }
-        words
+        let contents = |path: OsString| if Path::new(&path).is_dir() { with_slash(&path) } else { path };
+        let sources = if self.upload { paths().map(contents).collect() } else { urls().collect() };
+        let alone = || {
+            let request = self.requests.first()?;
+            let path = request.path().into_os_string();
+            Some(match (self.upload, request.is_directory()) {
+                (true, _) => place(&request.url),
+                (false, true) => with_slash(&path),
+                (false, false) => path,
+            })
+        };
+        let destination = self.together.clone().or_else(alone).unwrap_or_default();
+        match self.route {
+            Route::Put => {
+                Run::Put(Box::new(PutRun { sources, destination, spec: PutSpec::default(), setup }))
+            }
+            _ => Run::Copy(Box::new(CopyRun { sources, destination, spec: CopySpec::default(), setup })),
+        }
+    }
+
+    /// Files by their new names into one directory, or all that lies beneath a URL.
+    fn download(&self, setup: Setup) -> GetRun {
+        let spec = GetSpec { overwrite: true, ..GetSpec::default() };
+        let named = |request: &Request| {
+            let name = Some(request.path().file_name()?.to_str()?.to_owned());
+            Some(NamedUrl { url: request.url.clone(), name })
+        };
+        let outdir = |request: &Request| request.path().into_os_string();
+        match &self.together {
+            Some(directory) => GetRun {
+                names: Vec::new(),
+                urls: self.requests.iter().filter_map(named).collect(),
+                outdir: directory.clone(),
+                sidecars: false,
+                spec,
+                setup,
+            },
+            None => GetRun {
+                names: self.requests.iter().map(|request| request.url.clone()).collect(),
+                urls: Vec::new(),
+                outdir: self.requests.first().map(outdir).unwrap_or_default(),
+                sidecars: false,
+                spec,
+                setup,
+            },
+        }
     }
 
     /// Why a request's file did not arrive, as a run tells that some did not.
@@ -248,9 +247,26 @@ mod tests {
         Request { url: url.to_owned(), name: name.to_owned() }
     }
 
+    /// What moves it, in words: of a download each URL with its name.
     fn words(batch: &Batch) -> String {
-        let words = batch.words(Path::new("/l"), std::iter::empty());
-        words.iter().map(|word| word.to_str().expect("text")).collect::<Vec<_>>().join(" ")
+        let text = |word: &OsString| word.to_str().expect("text").to_owned();
+        let words = |name: &str, sources: &[OsString], to: &OsString| {
+            let sources: Vec<String> = sources.iter().map(text).collect();
+            format!("{name} {} → {}", sources.join(" "), text(to))
+        };
+        match batch.run(None) {
+            Run::Copy(run) => words("copy", &run.sources, &run.destination),
+            Run::Put(run) => words("put", &run.sources, &run.destination),
+            Run::Get(run) => {
+                assert!(run.spec.overwrite && !run.sidecars && run.setup.json && run.setup.quiet);
+                let named = run
+                    .urls
+                    .iter()
+                    .map(|url| format!("{} as {}", url.url, url.name.as_deref().unwrap_or("it is")));
+                let all: Vec<OsString> = run.names.iter().cloned().chain(named).map(OsString::from).collect();
+                words("get", &all, &run.outdir)
+            }
+        }
     }
 
     #[test]
@@ -266,17 +282,15 @@ mod tests {
         ];
         let (batches, refused) = plan(requests, false);
         let all: Vec<String> = batches.iter().map(words).collect();
-        let get = "get --json --quiet --no-sidecars --overwrite --input-format=urls --outdir /none/w -- /l";
         assert_eq!(
             all,
             [
-                "copy --json --quiet -- tg://h/in/a tg://h/in/b /none/w/",
-                get,
-                "copy --json --quiet -- tg://h/in/b /none/w/c",
-                "copy --json --quiet -- tg://h/d/ /none/w/d/",
+                "copy tg://h/in/a tg://h/in/b → /none/w/",
+                "get https://h/a?x=1 as x ftp://h/b as y → /none/w",
+                "copy tg://h/in/b → /none/w/c",
+                "copy tg://h/d/ → /none/w/d/",
             ]
         );
-        assert_eq!(batches[1].list().as_deref(), Some("https://h/a?x=1\n out=x\nftp://h/b\n out=y\n"));
         assert_eq!((refused.len(), &*refused[0].0.url), (1, "gopher://h/b"));
     }
 
@@ -301,10 +315,10 @@ mod tests {
         assert_eq!(
             all,
             [
-                format!("put --json --quiet -- {here}/a {here}/b s3://k/p/"),
-                format!("put --json --quiet -- {here}/b s3://k/p/other"),
-                format!("put --json --quiet -- {here}/c% s3://k/p/c%25"),
-                format!("copy --json --quiet -- {here}/ tg://h/d"),
+                format!("put {here}/a {here}/b → s3://k/p/"),
+                format!("put {here}/b → s3://k/p/other"),
+                format!("put {here}/c% → s3://k/p/c%25"),
+                format!("copy {here}/ → tg://h/d"),
             ]
         );
         assert_eq!(refused.len(), 2);
@@ -314,7 +328,7 @@ mod tests {
     fn failures_are_laid_to_the_requests_that_they_are_of() {
         let named =
             ["a", "tree", "x\x1b"].map(|name| request(&format!("tg://h/{name}"), &format!("/w/{name}")));
-        let batch = Batch { command: Command::Copy, upload: false, together: None, requests: named.to_vec() };
+        let batch = Batch { route: Route::Copy, upload: false, together: None, requests: named.to_vec() };
         let failed = |paths: &[&str], failed: u64| {
             let failure = |path: &&str| FailedFile {
                 path: (*path).to_owned(),

@@ -1,18 +1,17 @@
 //! Moves batches, and finds out what has become of each request.
 
-use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::Summary;
 use tidegate_transfer::transfer::Interrupt;
-use tidegate_transfer::wire::tls::write_private;
 
 use super::batch::Batch;
 use super::replies::Reply;
 use super::request::Request;
 use super::trouble::Trouble;
+use crate::asked::Task;
 use crate::run::{Refused, Run};
 
 /// How often it is looked whether somebody wants it to end.
@@ -21,19 +20,14 @@ const INTERVAL: Duration = Duration::from_millis(100);
 /// Moves batches.
 #[derive(Debug)]
 pub struct Carrier {
-    /// Where URLs are listed for `get`.
-    list: PathBuf,
     state: Option<PathBuf>,
     interrupt: Interrupt,
 }
 
 impl Carrier {
-    /// Writes what it needs beside the file of replies, and ends when `interrupt` says so; where its state is kept is
-    /// said if it is not the usual place.
-    pub fn new(replies: &Path, state: Option<PathBuf>, interrupt: Interrupt) -> Self {
-        let mut list = replies.as_os_str().to_owned();
-        list.push(".urls");
-        Self { list: list.into(), state, interrupt }
+    /// Ends when `interrupt` says so; where its state is kept is said if it is not the usual place.
+    pub fn new(state: Option<PathBuf>, interrupt: Interrupt) -> Self {
+        Self { state, interrupt }
     }
 
     /// Moves a batch at once. What that leaves unclear is moved one by one: what has arrived is there already, and who has
@@ -76,20 +70,12 @@ impl Carrier {
         if self.interrupt.is_raised() {
             return Err(Trouble::new(ErrorKind::Interrupted, "HTCondor has ended the transfer"));
         }
-        if let Some(text) = batch.list() {
-            // URLs may be signed, or hold passwords.
-            let written = write_private(&self.list, text.as_bytes());
-            written.map_err(|error| Trouble::new(error.kind, &error.message))?;
-        }
-        let state = self.state.iter().flat_map(|state| [OsStr::new("--state"), state.as_os_str()]);
-        let run = Run::start(batch.words(&self.list, state), || {});
+        let run = Run::start(Task::Told(batch.run(self.state.as_deref())), || {});
         while !run.wait(INTERVAL) {
             if self.interrupt.is_raised() {
                 run.interrupt();
             }
         }
-        // It may never have been there.
-        let _ = std::fs::remove_file(&self.list);
         let outcome = run.outcome().ok_or_else(|| Trouble::new(ErrorKind::Io, "the command did not end"))?;
         if let Some(Refused { kind, why, .. }) = outcome.refusal {
             return Err(Trouble::new(kind, &why));

@@ -56,7 +56,7 @@ pub struct Executable {
 
 /// What became of it.
 #[derive(Debug)]
-pub enum Put {
+pub enum Placed {
     /// The shell becomes the program.
     Ready,
     /// The session ended before the shell said anything.
@@ -93,7 +93,7 @@ impl Executable {
         mark: &str,
         place: &str,
         busy: impl Fn(),
-    ) -> Result<Put> {
+    ) -> Result<Placed> {
         // Who does not listen says why, or has ended.
         let _ = to.write_all(self.script(mark).as_bytes()).and_then(|()| to.flush());
         while skip_noise(from, mark.as_bytes())
@@ -116,11 +116,11 @@ impl Executable {
                     });
                     let _ = portions.and_then(|()| to.flush());
                 }
-                "ready" => return Ok(Put::Ready),
+                "ready" => return Ok(Placed::Ready),
                 word => return Err(self.refused(word, rest, place)),
             }
         }
-        Ok(Put::Silent)
+        Ok(Placed::Silent)
     }
 
     /// One line of the shell's language. It says what it meets in single words, which [`Self::refused`] explains.

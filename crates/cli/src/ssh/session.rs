@@ -17,7 +17,7 @@ use tidegate_transfer::wire::ticket::Address;
 
 use crate::ssh::SshArgs;
 use crate::ssh::conversation::{Answer, Asked, Order, Question, Ready, Report, SILENCE, Wanted, hear, say};
-use crate::ssh::install::{Executable, Put, SHELL, UNSAFE};
+use crate::ssh::install::{Executable, Placed, SHELL, UNSAFE};
 use crate::ssh::noise::skip_noise;
 use crate::ssh::target::Target;
 
@@ -348,8 +348,8 @@ fn converse(
             program.put((&mut stdin, &mut stdout), &mark, &place, busy)
         });
         match put {
-            None | Some(Ok(Put::Ready)) => {}
-            Some(Ok(Put::Silent)) => return,
+            None | Some(Ok(Placed::Ready)) => {}
+            Some(Ok(Placed::Silent)) => return,
             Some(Err(error)) => return drop(hear_of.send(Heard::Answer(Err(error), stdin))),
         }
         // If it has ended already, it says why by its status.

@@ -12,6 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use tidegate_contract::text::one_line;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::sys::sync::{Condvar, Mutex};
@@ -39,7 +40,8 @@ const TOKEN_TIME: Duration = Duration::from_secs(3);
 const MAX_UNPROVED: usize = 32;
 
 /// Which way data takes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum Via {
     /// The first of the others that works, in this order
     #[default]

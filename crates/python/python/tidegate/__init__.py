@@ -39,7 +39,7 @@ from ._options import (
 )
 from ._run import Cancel, ProgressCallback
 from ._types import Bounds, CpuLoad, Ends, Oracle, PerStage, Streams, Summary
-from ._words import Place
+from ._values import Place
 from .errors import (
     CancelledError,
     DirectoryError,

@@ -13,7 +13,7 @@ from typing import Any
 from ._core import Observation, Optimizer
 from ._told import bounds_of, observation_of
 from ._types import Bounds, PerStage
-from ._words import three
+from ._values import three
 
 Rule = Callable[[Observation, PerStage[Bounds]], Iterable[int]]
 """What decides: an epoch and the bounds in, workers of read, network and write out."""

@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, TypeVar
 
 from ._asked import Rule, is_rule
+from ._core import Run
 from ._options import PARTS, CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
-from ._words import Place, options as said, place, places, text, texts
+from ._values import Place, as_json, place, places, text, texts, values
+from ._words import words
 from .errors import UsageError
 from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 Told = list[dict[str, Any]]
 
-# How a run tells of itself is this package's business.
-_JSON, _QUIET = "--json", "--quiet"
+# How a command of words tells of itself is this package's business.
+_JSON = {"json": True}
 
 # Options with which a command lists something, and moves nothing that a result could tell of.
 _LISTS = ("dry_run", "metadata_only")
@@ -41,25 +43,48 @@ def documented(command: str) -> Callable[[F], F]:
 _NONE = TypedDict("_NONE", {})
 
 
+# Commands that take values; others take words.
+_BY_VALUES = ("copy", "get", "put")
+
+
 @dataclass(frozen=True)
 class Call:
-    """A command with its options as words, what it is about, and what it is asked by."""
+    """A command with its options as values, what it is about, and what it is asked by."""
 
     command: str
-    options: list[str]
+    options: dict[str, Any]
     places: list[str]
     declared: type = _NONE
     """The types of its options."""
     rule: Rule | None = None
     """What decides in this process, if something does."""
+    directory: str | None = None
+    """Where it goes, if that is none of the places."""
+
+    def begin(self, optimizer: str | None, over: Callable[[], None] | None) -> Run:
+        """Begins it, by the rule `optimizer` if there is one; `over` is called when it has ended."""
+        said = self.options if optimizer is None else {**self.options, "optimizer": optimizer}
+        if self.command not in _BY_VALUES:
+            return Run(self.command, [*words(said), "--", *self.places], over=over)
+        sources, destination = self.places, self.directory
+        if destination is None:
+            *sources, destination = sources
+        return Run(self.command, sources, destination, as_json(said), over)
 
 
-def _of(command: str, declared: type, options: Mapping[str, Any], own: Iterable[str], places: list[str]) -> Call:
+def _of(
+    command: str,
+    declared: type,
+    options: Mapping[str, Any],
+    own: Mapping[str, Any],
+    places: list[str],
+    directory: str | None = None,
+) -> Call:
     """A call; `own` is what this package says besides what the caller has."""
     given, rule = dict(options), None
     if "optimizer" in declared.__annotations__ and is_rule(given.get("optimizer")):
         rule = given.pop("optimizer")
-    return Call(command, [*said(command, declared, given), *own], places, declared, rule)
+    return Call(command, {**values(command, declared, given), **own}, places, declared, rule, directory)
 
 
 def _moves(options: Mapping[str, Any]) -> None:
@@ -72,12 +97,12 @@ def _moves(options: Mapping[str, Any]) -> None:
 def copy(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> Call:
     _moves(options)
     where = [*places("source", source), place("destination", destination)]
-    return _of("copy", CopyOptions, options, [_JSON, _QUIET], where)
+    return _of("copy", CopyOptions, options, {}, where)
 
 
 def verify(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> Call:
     where = [*places("source", source), place("destination", destination)]
-    return _of("verify", VerifyOptions, options, [_JSON], where)
+    return _of("verify", VerifyOptions, options, _JSON, where)
 
 
 def _names(names: str | Iterable[str]) -> list[str]:
@@ -89,31 +114,30 @@ def _names(names: str | Iterable[str]) -> list[str]:
 
 def get(names: str | Iterable[str], directory: Place, options: Mapping[str, Any]) -> Call:
     _moves(options)
-    own = [_JSON, _QUIET, f"--outdir={place('directory', directory)}"]
-    return _of("get", GetOptions, options, own, _names(names))
+    return _of("get", GetOptions, options, {}, _names(names), place("directory", directory))
 
 
 def put(source: Place | Iterable[Place], destination: str, options: Mapping[str, Any]) -> Call:
     _moves(options)
     where = [*places("source", source), text("destination", destination)]
-    return _of("put", PutOptions, options, [_JSON, _QUIET], where)
+    return _of("put", PutOptions, options, {}, where)
 
 
 def estimate(source: Place, destination: Place, options: Mapping[str, Any]) -> Call:
     where = [place("source", source), place("destination", destination)]
-    return _of("estimate", EstimateOptions, options, [_JSON], where)
+    return _of("estimate", EstimateOptions, options, _JSON, where)
 
 
 def resolve(names: str | Iterable[str], options: Mapping[str, Any]) -> Call:
-    return _of("get", GetOptions, options, [_JSON, "--dry-run"], _names(names))
+    return _of("get", GetOptions, options, {"dry_run": True}, _names(names), ".")
 
 
 def ls(where: Place, options: Mapping[str, Any]) -> Call:
-    return _of("ls", LsOptions, options, [_JSON], [place("place", where)])
+    return _of("ls", LsOptions, options, _JSON, [place("place", where)])
 
 
 def hash(path: Place) -> Call:
-    return Call("hash", [_JSON], [place("path", path)])
+    return Call("hash", dict(_JSON), [place("path", path)])
 
 
 def result(told: Told) -> TransferResult:

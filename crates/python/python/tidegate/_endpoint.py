@@ -12,7 +12,8 @@ from typing import IO, Unpack
 from ._call import documented
 from ._options import EndpointOptions
 from ._run import KIND_OF_CODE, program
-from ._words import Place, in_keywords, options as said, place, text
+from ._values import Place, in_keywords, place, text
+from ._words import options as said
 from .errors import Error, of_exit
 
 _LOG = logging.getLogger("tidegate")

@@ -21,8 +21,8 @@ from typing import Any, Literal, Protocol
 from . import _notebook
 from ._asked import Asked
 from ._call import Call
-from ._core import Run, program_is_at
-from ._words import in_keywords
+from ._core import program_is_at
+from ._values import in_keywords
 from .errors import Error, ErrorKind, of_exit
 from .results import Progress, TransferResult
 
@@ -152,12 +152,11 @@ class _Running:
         _say_where_the_program_is()
         self._call = call
         self._asked = None if call.rule is None else Asked(call.rule)
-        rule = [] if self._asked is None else [f"--optimizer={self._asked.option}"]
         self._warnings: list[str] = []
         self._last = "it failed"
         self._due = 0.0
         self.pause = _INTERVAL if self._asked is None else _ASKED_INTERVAL
-        self.run = Run([call.command, *call.options, *rule, "--", *call.places], over)
+        self.run = call.begin(None if self._asked is None else self._asked.option, over)
 
     def __enter__(self) -> _Running:
         return self

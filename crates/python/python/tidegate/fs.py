@@ -28,7 +28,8 @@ from fsspec.utils import isfilelike, stringify_path  # type: ignore[import-untyp
 from . import transfers
 from ._core import MAX_CONTENT, Connection
 from ._options import LsOptions
-from ._words import flag, options as said, text, whole
+from ._values import flag, text, whole
+from ._words import options as said
 from .errors import DirectoryError, Error, UsageError
 
 # What a file is first asked for when its size is not known: enough for most, in one answer.

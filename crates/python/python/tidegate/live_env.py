@@ -24,7 +24,7 @@ from ._core import FEATURES, Observation, View
 from ._paths import Actions, Reward, Start, action_space, observation_space, render_mode_of, start_of
 from ._told import observation_of
 from ._types import Bounds, PerStage
-from ._words import place, text, texts, three, whole
+from ._values import place, text, texts, three, whole
 
 # How long a process may take to end that was asked to, in seconds: it says good-bye to its peer first.
 _ENDING = 20.0

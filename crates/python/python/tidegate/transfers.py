@@ -12,7 +12,7 @@ from typing import Unpack
 from . import _call
 from ._options import CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
 from ._run import Cancel, ShownProgress, run
-from ._words import Place
+from ._values import Place
 from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 

@@ -11,7 +11,6 @@ use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_transfer::terms::Verify;
 
-use crate::address;
 use crate::history::Conditions;
 use crate::names::Names;
 use crate::object::object;
@@ -21,6 +20,7 @@ use crate::sampler::iperf3::{self, Helper, Iperf3, Other, Server};
 use crate::sampler::native::{End, Native};
 use crate::sampler::ranges::Ranges;
 use crate::sampler::{Amount, Failure, Sampler, SamplerError, SamplerKind, gridftp};
+use tidegate_spec::address;
 
 use super::Program;
 

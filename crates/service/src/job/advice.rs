@@ -16,11 +16,11 @@ use super::request::Request;
 use super::spec::Spec;
 use super::stream_rule::StreamRule;
 use super::values::well_formed;
-use crate::address::{Route, scheme};
 use crate::estimate::{EstimateRequest, Program, Terms};
 use crate::names::name_of;
 use crate::sampler::SamplerKind;
 use crate::sampler::iperf3::Server;
+use tidegate_spec::address::{Route, scheme};
 
 /// The most bytes of a policy; the largest that is trained here has 3 MB.
 const MAX_POLICY: usize = 8 << 20;

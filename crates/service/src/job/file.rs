@@ -8,11 +8,11 @@ use thiserror::Error;
 use super::arguments::Arguments;
 use super::request::{JobKind, LogFormat, Request};
 use super::spec::Spec;
-use crate::address::{self, Route};
 use crate::classad::{self, Attribute, ClassAd, SyntaxError};
 use crate::object::Object;
 use tidegate_contract::text::one_line;
 use tidegate_control::units::parse_duration;
+use tidegate_spec::address::{self, Route};
 
 /// The most bytes of a job file.
 pub const MAX_BYTES: usize = classad::MAX_BYTES;

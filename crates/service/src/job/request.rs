@@ -16,10 +16,10 @@ use tidegate_spec::options::Options;
 use super::JobId;
 use super::spec::Spec;
 use super::values::{milliseconds, one_or_many, seconds, threshold, well_formed};
-use crate::address::{self, Route};
 use crate::names::{Names, name_of};
 use crate::pair::{Pair, Site};
 use crate::sampler::SamplerKind;
+use tidegate_spec::address::{self, Route};
 
 /// The most sources of one job.
 const MAX_SOURCES: usize = 1000;
@@ -348,7 +348,7 @@ impl Request {
 
     /// What moves its data.
     pub fn route(&self) -> Result<Route, String> {
-        let mut routes = self.sources.iter().map(|source| Route::between(source, &self.destination));
+        let mut routes = self.sources.iter().map(|source| Route::of_job(source, &self.destination));
         let first = routes.next().ok_or("it has no source")??;
         match routes.all(|route| route == Ok(first)) {
             true => Ok(first),

@@ -11,7 +11,7 @@ use tidegate_spec::put::PutSpec;
 
 use super::stream_rule::{StreamRule, StreamSpec};
 use super::values::well_formed;
-use crate::address::Route;
+use tidegate_spec::address::Route;
 
 /// The most levels of an option's value.
 const MAX_DEPTH: usize = 8;

@@ -10,8 +10,8 @@ use tidegate_spec::control::ControlLocal;
 use tidegate_spec::get::GetSpec;
 use tidegate_spec::run::{CopyRun, GetRun, NamedUrl, PutRun, Run, Setup};
 
-use crate::address;
 use crate::job::{Request, Spec};
+use tidegate_spec::address;
 
 use super::programs::Programs;
 

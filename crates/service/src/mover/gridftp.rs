@@ -22,10 +22,10 @@ use tidegate_control::{BitRate, ByteCount, Epoch, Host};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use crate::address;
 use crate::estimate::FEW;
 use crate::job::{Request, StreamRule, Summary};
 use crate::sampler::{credential, gridftp};
+use tidegate_spec::address;
 
 use super::attempt::{Class, Ended, Outcome, Run};
 use super::child::{Exit, Spawner};

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use crate::address::Route;
 use crate::job::{JobId, Request};
+use tidegate_spec::address::Route;
 
 use super::attempt::{BoxFuture, Class, Ended, Mover, Run, StreamDemand};
 use super::child::Spawner;

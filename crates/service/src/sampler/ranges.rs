@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_fetch::host::ceilings::Ceilings;
+use tidegate_spec::address;
 
-use crate::address;
 use crate::pair::Site;
 use crate::sampler::program::{Invocation, ProgramOutput};
 use crate::sampler::{
@@ -25,9 +25,6 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// What is said of a sample that had no more to read.
 const ALL_READ: &str = "all there is was read before its rate was steady";
-
-/// The schemes of servers whose files can be read in ranges.
-pub(super) const SCHEMES: [&str; 6] = ["http", "https", "s3", "gs", "ftp", "ftps"];
 
 /// Measures with `tidegate ranges`.
 pub struct Ranges {
@@ -46,14 +43,11 @@ impl Ranges {
         options: Vec<OsString>,
     ) -> Result<Self, SamplerError> {
         let usage = |why: &str| Err(SamplerError::new(Failure::Usage, why));
-        let known = |url: &String| {
-            address::scheme(url).is_some_and(|scheme| SCHEMES.contains(&scheme.as_str()))
-                && !url.contains(['\n', '\r'])
-        };
+        let known = |url: &String| address::End::is_of_server(url) && !url.contains(['\n', '\r']);
         if urls.is_empty() || !urls.iter().all(known) {
             return usage("the ranges sampler reads files of http(s)://, s3://, gs:// and ftp(s):// servers");
         }
-        if !matches!(address::scheme(destination).as_deref(), None | Some("file")) {
+        if !matches!(address::End::of(destination), Ok(address::End::Local | address::End::Archive)) {
             return usage("the ranges sampler measures to this host: the destination is to be a path");
         }
         let ceilings = Ceilings::default();

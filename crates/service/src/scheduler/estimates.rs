@@ -8,13 +8,13 @@ use serde_json::Value;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount};
 
-use crate::address::Route;
 use crate::estimate::{self, Answer, EstimateError, EstimateOrigin};
 use crate::history::Conditions;
 use crate::job::{JobKind, Request};
 use crate::mover::BoxFuture;
 use crate::pair::Pair;
 use crate::traffic::OwnTraffic;
+use tidegate_spec::address::Route;
 
 use super::size::{Size, Sizes, UNKNOWN};
 use super::{Estimated, JobEstimator};

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use serde::Deserialize;
 use tidegate_control::ByteCount;
 
-use crate::address::{Route, accession, local, scheme};
 use crate::job::Request;
 use crate::mover::gridftp_size;
 use crate::names::name_of;
 use crate::sampler::program::Invocation;
 use tidegate_contract::redact;
+use tidegate_spec::address::{End, Route, accession, local, scheme};
 
 /// What a job is taken to move where nobody knows: enough for sampling to pay, as of most jobs it does.
 pub(crate) const UNKNOWN: ByteCount = ByteCount::gib(1);
@@ -81,13 +81,10 @@ impl Sizes {
         if let Some(bytes) = request.bytes {
             return Size::Told(bytes);
         }
-        let is_served = |source: &String| {
-            matches!(scheme(source).as_deref(), Some("http" | "https" | "ftp" | "ftps" | "s3" | "gs"))
-        };
         let route = request.route();
         let found = if route == Ok(Route::GridFtp) && !is_here(&request.sources) {
             gridftp_size(&self.globus, request, ASKING).await.map(Size::Servers)
-        } else if request.sources.iter().all(is_served) {
+        } else if request.sources.iter().all(|source| End::is_of_server(source)) {
             self.of_urls(&request.sources).await.map(Size::Servers)
         } else {
             of_files(&request.sources).await.map(Size::Files)

@@ -8,7 +8,6 @@ use tidegate_control::{BitRate, ByteCount, PerStage};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
-use crate::address::Route;
 use crate::event_log::Logged;
 use crate::history::{Circumstances, Origin, Timestamp, Transfer};
 use crate::job::{Event, JobId, JobKind, Request, Summary};
@@ -18,6 +17,7 @@ use crate::queue::{GIVEN_UP, Note, QueueError};
 use crate::traffic::OwnJob;
 use tidegate_contract::summary::Status;
 use tidegate_contract::text::{count, one_line};
+use tidegate_spec::address::Route;
 
 use super::estimates::conditions_of;
 use super::live::{Telling, Tracker};

@@ -106,7 +106,7 @@ impl Mover for Pretender {
 
     fn demand(&self, request: &Request) -> StreamDemand {
         match request.route() {
-            Ok(tidegate_service::address::Route::GridFtp) => StreamDemand { most: 512, adapts: false },
+            Ok(tidegate_spec::address::Route::GridFtp) => StreamDemand { most: 512, adapts: false },
             _ if !request.optimization => StreamDemand { most: 1, adapts: true },
             _ => StreamDemand { most: 512, adapts: true },
         }

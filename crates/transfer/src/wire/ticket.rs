@@ -248,6 +248,16 @@ pub struct Place {
     pub port: Option<u16>,
 }
 
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.host.contains(':') {
+            true => write!(f, "[{}]", self.host)?,
+            false => f.write_str(&self.host)?,
+        }
+        self.port.map_or(Ok(()), |port| write!(f, ":{port}"))
+    }
+}
+
 impl FromStr for Place {
     type Err = Error;
 

@@ -10,6 +10,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::text::show;
@@ -31,7 +32,8 @@ const GLANCE: Duration = Duration::from_millis(50);
 const MAX_WORDS: usize = 200;
 
 /// What archives are converted to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
 pub enum ConvertTo {
     /// FASTQ, in as many files as reads have ends
     Fastq,

@@ -1,11 +1,13 @@
 //! The options of `get` by what they are about, and what they become.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_fetch::archive::ArchiveSettings;
 use tidegate_fetch::get::DownloadSettings as Settings;
 use tidegate_fetch::get::memory::Memory;
@@ -16,6 +18,7 @@ use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::sidecar::Sidecars;
 use tidegate_spec::archive::ArchiveSpec;
 use tidegate_spec::control::Control;
+use tidegate_spec::form::{listed, path_option, text_option, time};
 use tidegate_spec::get::GetSpec;
 use tidegate_spec::plane::{Patience, RETRY, Switch};
 use tidegate_spec::run::Setup;
@@ -38,7 +41,8 @@ const SDL_URL: &str = "TIDEGATE_SDL_URL";
 const AWS_URL: &str = "TIDEGATE_AWS_URL";
 
 /// Who is asked about accessions.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Sequence archives")]
 pub struct ArchiveArgs {
     /// NCBI's API key, which allows more requests a second
@@ -62,7 +66,8 @@ pub struct ArchiveArgs {
 }
 
 /// How lists are read.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Lists")]
 pub struct ListArgs {
     /// What lists are, instead of finding out: urls, sums, tsv, csv, json, bagit or metalink
@@ -70,11 +75,13 @@ pub struct ListArgs {
     input_format: Option<list::ListFormat>,
     /// Where the files of a checksum file lie, and what relative addresses of a table are relative to
     #[arg(long, value_name = "URL", value_parser = base_url)]
+    #[serde(serialize_with = "text_option::serialize", deserialize_with = "base_url_option")]
     base_url: Option<Url>,
 }
 
 /// What is written beside the files.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Beside the files")]
 pub struct SidecarArgs {
     /// Write no runs.tsv, md5sums.txt, samplesheet.csv or failed.txt
@@ -83,12 +90,14 @@ pub struct SidecarArgs {
 }
 
 /// How servers are dealt with.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(next_help_heading = "Servers")]
 pub struct ServerArgs {
     /// Most connections to a host, or HOST=N (*.HOST=N for all beneath it) for one
     /// [default: 8 to ENA, 64 to S3, 32 to others, and --max-workers in all]
     #[arg(long, value_name = "[HOST=]N", value_delimiter = ',')]
+    #[serde(with = "listed")]
     max_connections: Vec<Ceiling>,
     /// How often a file is tried again without any progress although its server answers; with 0 nothing is tried
     /// again
@@ -96,9 +105,11 @@ pub struct ServerArgs {
     retries: u32,
     /// How long a server that does not answer is tried again; one that never answered is given up after 30s at most
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = |text: &str| RETRY.time(text))]
+    #[serde(with = "time")]
     retry_for: Duration,
     /// Certificates (PEM) to trust besides the system's
     #[arg(long, value_name = "FILE")]
+    #[serde(with = "path_option")]
     ca: Option<PathBuf>,
     /// Follow redirects from https to http
     #[arg(long)]
@@ -110,6 +121,7 @@ pub struct ServerArgs {
     #[arg(long, hide_short_help = true)]
     ftp_active: bool,
     #[command(flatten)]
+    #[serde(flatten)]
     s3: S3Args,
     /// The server of gs:// [default: $STORAGE_EMULATOR_HOST, or `https://storage.googleapis.com`]
     #[arg(long, help_heading = "Google Cloud Storage", value_name = "URL", hide_short_help = true)]
@@ -126,8 +138,16 @@ pub struct Ceiling {
     max: u16,
 }
 
+impl fmt::Display for Ceiling {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.host.as_ref().map_or(Ok(()), |host| write!(f, "{host}="))?;
+        self.max.fmt(f)
+    }
+}
+
 impl FromStr for Ceiling {
     type Err = Error;
+
     fn from_str(text: &str) -> Result<Self> {
         let (host, number) = match text.rsplit_once('=') {
             Some((host, number)) => (Some(host.trim().to_owned()).filter(|host| !host.is_empty()), number),
@@ -146,6 +166,11 @@ fn base_url(text: &str) -> Result<Url> {
     list::url(text)
 }
 
+fn base_url_option<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Url>, D::Error> {
+    let text = Option::<String>::deserialize(from)?;
+    text.as_deref().map(base_url).transpose().map_err(serde::de::Error::custom)
+}
+
 impl ArchiveArgs {
     /// What the environment says, as where options are typed.
     pub fn of_environment() -> Self {
@@ -157,6 +182,19 @@ impl ArchiveArgs {
             eutils_url: said(EUTILS_URL),
             sdl_url: said(SDL_URL),
             aws_url: said(AWS_URL),
+        }
+    }
+
+    /// The same, and what the environment says of the rest.
+    pub fn or_said(self) -> Self {
+        let said = Self::of_environment();
+        Self {
+            api_key: self.api_key.or(said.api_key),
+            email: self.email.or(said.email),
+            ena_url: self.ena_url.or(said.ena_url),
+            eutils_url: self.eutils_url.or(said.eutils_url),
+            sdl_url: self.sdl_url.or(said.sdl_url),
+            aws_url: self.aws_url.or(said.aws_url),
         }
     }
 
@@ -220,6 +258,11 @@ impl ListArgs {
 }
 
 impl ServerArgs {
+    /// Whether each value lies where the command line has it.
+    pub fn check(&self) -> Result<(), String> {
+        RETRY.check("retry_for", self.retry_for)
+    }
+
     /// As usual, but for what a program says of servers.
     pub fn of(setup: &Setup) -> Self {
         let usual = Self::default();
