@@ -6,29 +6,31 @@ use std::sync::Arc;
 use clap::Args;
 use tidegate_transfer::endpoint::Endpoint;
 
+pub use self::{NoArgs as HttpArgs, NoRenewal as Renewal, NotServed as OverHttp};
+
 /// No options.
 #[derive(Debug, Args)]
-pub struct HttpArgs {}
+pub struct NoArgs {}
 
 /// What is never made.
-pub enum OverHttp {}
+pub enum NotServed {}
 
 /// No certificates.
 #[derive(Clone, Default)]
-pub struct Renewal;
+pub struct NoRenewal;
 
-impl HttpArgs {
+impl NoArgs {
     pub fn private(&self) -> impl Iterator<Item = PathBuf> {
         std::iter::empty()
     }
 
-    pub fn serve(&self, _endpoint: &Arc<Endpoint>, _host: &str) -> anyhow::Result<Option<OverHttp>> {
+    pub fn serve(&self, _endpoint: &Arc<Endpoint>, _host: &str) -> anyhow::Result<Option<NotServed>> {
         Ok(None)
     }
 }
 
-impl OverHttp {
-    pub fn renewal(&self) -> Renewal {
+impl NotServed {
+    pub fn renewal(&self) -> NoRenewal {
         match *self {}
     }
 
@@ -37,7 +39,7 @@ impl OverHttp {
     }
 }
 
-impl Renewal {
+impl NoRenewal {
     pub fn is_none(&self) -> bool {
         true
     }
