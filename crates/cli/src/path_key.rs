@@ -66,15 +66,9 @@ pub fn endpoint(address: &Address) -> String {
 }
 
 /// A server or a bucket.
-#[cfg(feature = "service")]
+#[cfg(feature = "get")]
 pub fn server(url: &str) -> Option<String> {
-    tidegate_service::pair::Site::of(url).ok().map(String::from)
-}
-
-/// Nothing: what names sites is the service's.
-#[cfg(all(feature = "get", not(feature = "service")))]
-pub fn server(_url: &str) -> Option<String> {
-    None
+    tidegate_spec::pair::Site::of(url).ok().map(String::from)
 }
 
 #[cfg(test)]

@@ -26,12 +26,12 @@ use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 
 use crate::history::{History, Timestamp};
 use crate::names::Names;
-use crate::pair::Pair;
 use crate::path_mtu::PathMtus;
 use crate::sampler::{Amount, Failure, SamplerError};
 use crate::traffic::OwnTraffic;
 use tidegate_contract::own_program;
 use tidegate_contract::text::count;
+use tidegate_spec::pair::Pair;
 
 pub use answer::{Answer, EstimateOrigin, PlottedCurve, Sampled, time_ms};
 pub use request::{EstimateRequest, Terms};

@@ -5,7 +5,7 @@
 //!
 //! | what others use | where |
 //! |---|---|
-//! | source and destination, names of endpoints | [`pair::Pair`], [`names::Names`] |
+//! | source and destination, names of endpoints | [`Pair`](tidegate_spec::pair::Pair), [`names::Names`] |
 //! | ClassAds, as HTCondor and Stork write them | [`classad::ClassAd`] |
 //! | what is remembered, asked for, imported | [`history::History`], [`history::Record`], [`history::import::Import`] |
 //! | what our own jobs move over a path | [`traffic::OwnTraffic`] |
@@ -24,8 +24,6 @@ pub mod classad;
 mod object;
 
 pub mod names;
-
-pub mod pair;
 
 mod database;
 

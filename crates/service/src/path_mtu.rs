@@ -11,7 +11,7 @@ use tidegate_control::ByteCount;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use crate::pair::{Pair, Site};
+use tidegate_spec::pair::{Pair, Site};
 
 /// A route is looked up again after so long: thousands ask about the same few sites, and what a kernel has learned of a
 /// path holds for ten minutes.

@@ -34,10 +34,10 @@ use crate::event_log::Logged;
 use crate::history::{Decision, Recorder, Timestamp, Transfer};
 use crate::job::{Event, Job, JobId, JobKind, Request, State};
 use crate::mover::{BoxFuture, Mover};
-use crate::pair::Pair;
 use crate::queue::{Change, IdempotencyKey, Note, Queue, QueueError, Submission};
 use crate::traffic::OwnTraffic;
 use tidegate_contract::text::{count, one_line};
+use tidegate_spec::pair::Pair;
 
 use live::Tracker;
 use shares::Table;

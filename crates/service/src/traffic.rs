@@ -7,7 +7,7 @@ use std::time::Instant;
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::history::Beside;
-use crate::pair::Pair;
+use tidegate_spec::pair::Pair;
 
 /// The paths that jobs run over, or that somebody looks at. Clones share everything.
 #[derive(Clone, Debug, Default)]

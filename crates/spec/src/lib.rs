@@ -5,7 +5,10 @@
 //! is not in it, and stands beside it where that host's own user says it.
 
 pub mod address;
+
 pub mod form;
+#[cfg(feature = "get")]
+pub mod pair;
 pub mod range;
 
 pub mod control;

@@ -378,8 +378,8 @@ fn period(ms: u64) -> String {
 #[cfg(test)]
 mod tests {
     use tidegate_control::throughput_model::{Sample, choose};
-    use tidegate_service::pair::Pair;
     use tidegate_service::sampler::SamplerKind;
+    use tidegate_spec::pair::Pair;
 
     use super::*;
 

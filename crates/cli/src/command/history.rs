@@ -19,7 +19,7 @@ use tidegate_service::history::{
     Blocking, Cursor, Decision, Estimate, Kind, Query, Record, Retention, Sample, Selection, Timestamp,
     Transfer, csv,
 };
-use tidegate_service::pair::Site;
+use tidegate_spec::pair::Site;
 
 use crate::exit::usage;
 use crate::path_store::PathStore;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::history::{Beside, Circumstances, Conditions, Method, Record, Sample, Timestamp};
-use tidegate_service::pair::Pair;
+use tidegate_spec::pair::Pair;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until, timeout};
 

@@ -14,7 +14,7 @@ use super::problem::Problem;
 use crate::database::DatabaseError;
 use crate::estimate::PlottedCurve;
 use crate::history::{self, Decision, Estimate, Kind, Page, PairSummary, Sample, Timestamp, Transfer};
-use crate::pair::Site;
+use tidegate_spec::pair::Site;
 
 /// Entries of a page unless told otherwise.
 const LIMIT: u32 = 100;

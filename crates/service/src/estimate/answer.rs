@@ -8,8 +8,8 @@ use tidegate_control::throughput_model::{Choice, Model, ModelSelection, Sample};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::history::Beside;
-use crate::pair::Pair;
 use crate::sampler::{Measured, SamplerKind};
+use tidegate_spec::pair::Pair;
 
 /// Streams where it is not worth finding out: while the path is not full each brings as much as the first, and where one
 /// would fill it, four lose little.
@@ -146,14 +146,14 @@ impl Answer {
     /// use tidegate_control::throughput_model::{Sample, choose};
     /// use tidegate_control::{BitRate, ByteCount};
     /// use tidegate_service::estimate::Answer;
-    /// use tidegate_service::pair::Pair;
+    /// use tidegate_spec::pair::Pair;
     ///
     /// let sample = |streams, mbps| Sample { streams, throughput: BitRate::mbps(mbps) };
     /// let choice = choose(&[sample(1, 100), sample(2, 190), sample(4, 340), sample(8, 520)], 32);
     /// let pair = Pair::of("/data", "tg://dtn2/in")?;
     /// let answer = Answer::unknown(pair, ByteCount::mib(100_000), "not sampled yet").chosen(choice, 32);
     /// assert!(answer.streams > 1 && answer.pays == Some(true));
-    /// # Ok::<(), tidegate_service::pair::SiteError>(())
+    /// # Ok::<(), tidegate_spec::pair::SiteError>(())
     /// ```
     #[must_use]
     pub fn chosen(mut self, choice: Choice, most: u16) -> Self {

@@ -20,8 +20,8 @@ use crate::history::Sample as Kept;
 use crate::history::{
     Basis, Beside, Circumstances, Conditions, Estimate, History, Method, Point, Record, Timestamp, median,
 };
-use crate::pair::Pair;
 use crate::sampler::SamplerKind;
+use tidegate_spec::pair::Pair;
 
 use super::answer::{Answer, EstimateOrigin, Sampled, of_a_share, refused};
 use super::request::EstimateRequest;

@@ -14,13 +14,13 @@ use tidegate_transfer::terms::Verify;
 use crate::history::Conditions;
 use crate::names::Names;
 use crate::object::object;
-use crate::pair::{Pair, Site};
 use crate::sampler::gridftp::GridFtp;
 use crate::sampler::iperf3::{self, Helper, Iperf3, Other, Server};
 use crate::sampler::native::{End, Native};
 use crate::sampler::ranges::Ranges;
 use crate::sampler::{Amount, Failure, Sampler, SamplerError, SamplerKind, gridftp};
 use tidegate_spec::address;
+use tidegate_spec::pair::{Pair, Site};
 
 use super::Program;
 

@@ -15,7 +15,7 @@ use super::History;
 ///
 /// use tidegate_control::{BitRate, ByteCount};
 /// use tidegate_service::history::{Blocking, Circumstances, Method, Record, Sample, Timestamp};
-/// use tidegate_service::pair::Pair;
+/// use tidegate_spec::pair::Pair;
 ///
 /// let directory = tempfile::tempdir()?;
 /// let history = Blocking::open(&format!("sqlite:{}", directory.path().join("history.db").display()))?;

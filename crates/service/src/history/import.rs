@@ -15,8 +15,8 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::pair::{Pair, Site};
 use tidegate_contract::text::one_line;
+use tidegate_spec::pair::{Pair, Site};
 
 use super::csv;
 use super::record::{Record, Timestamp};

@@ -7,7 +7,7 @@ use sqlx::{Error, Row as _};
 use std::time::Duration;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 
-use crate::pair::{Pair, Site};
+use tidegate_spec::pair::{Pair, Site};
 
 use super::record::{Basis, Beside, Circumstances, Decision, Estimate, Record, Sample, Timestamp, Transfer};
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
 
-use crate::pair::Pair;
+use tidegate_spec::pair::Pair;
 
 /// A moment, in milliseconds since 1970 in UTC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

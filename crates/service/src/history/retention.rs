@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::database::Result;
-use crate::pair::Site;
+use tidegate_spec::pair::Site;
 
 use super::History;
 use super::kind::{Cell, TABLES};

@@ -13,7 +13,7 @@ use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 use tidegate_control::BitRate;
 
 use crate::database::{Backend, Result};
-use crate::pair::{Pair, Site};
+use tidegate_spec::pair::{Pair, Site};
 
 use super::History;
 use super::identity::identity;

@@ -20,7 +20,7 @@ use tidegate_contract::summary::Status;
 use tidegate_control::ByteCount;
 
 use crate::database::Result;
-use crate::pair::Pair;
+use tidegate_spec::pair::Pair;
 
 use super::History;
 use super::record::{Circumstances, Conditions, Method, Origin, Record, Sample, Timestamp, Transfer};

@@ -17,9 +17,9 @@ use super::JobId;
 use super::spec::Spec;
 use super::values::{milliseconds, one_or_many, seconds, threshold, well_formed};
 use crate::names::{Names, name_of};
-use crate::pair::{Pair, Site};
 use crate::sampler::SamplerKind;
 use tidegate_spec::address::{self, Route};
+use tidegate_spec::pair::{Pair, Site};
 
 /// The most sources of one job.
 const MAX_SOURCES: usize = 1000;

@@ -15,7 +15,7 @@ use super::{Hold, Queue, QueueError, QueueResult};
 use crate::database::{Database, DatabaseError, Durability};
 use crate::job::Request;
 use crate::names::Names;
-use crate::pair::Pair;
+use tidegate_spec::pair::Pair;
 
 /// What made the tables, version by version; an older one is never edited.
 const SCHEMA: &[&str] = &[

@@ -8,7 +8,7 @@ use sqlx::any::AnyRow;
 
 use super::{MAX_PAGE, Queue, QueueResult, number};
 use crate::job::{Job, JobId, Progress, Request, State, stored};
-use crate::pair::{Pair, Site};
+use tidegate_spec::pair::{Pair, Site};
 
 /// The most pairs of sites that are looked at to choose a job.
 const MAX_PAIRS: i64 = 10_000;

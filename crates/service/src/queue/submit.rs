@@ -12,7 +12,7 @@ use crate::database::Transaction;
 use crate::job::file::MAX_JOBS;
 use crate::job::{Dependency, Event, JobId, JobKind, Request, State};
 use crate::names::Names;
-use crate::pair::Pair;
+use tidegate_spec::pair::Pair;
 
 /// A request that was checked, before its batch is written.
 struct Checked<'a> {

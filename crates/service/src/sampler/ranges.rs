@@ -10,12 +10,12 @@ use tidegate_control::{BitRate, ByteCount};
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_spec::address;
 
-use crate::pair::Site;
 use crate::sampler::program::{Invocation, ProgramOutput};
 use crate::sampler::{
     Amount, Failure, Measured, Measuring, RISING, SHORTEST_PIECE, STILL_ROSE, Sampler, SamplerError,
     SamplerKind,
 };
+use tidegate_spec::pair::Site;
 
 /// Most connections to a server of which nothing is known; to public ones no more than they bear.
 pub(super) const MAX_STREAMS: u16 = 64;

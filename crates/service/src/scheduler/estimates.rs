@@ -12,9 +12,9 @@ use crate::estimate::{self, Answer, EstimateError, EstimateOrigin};
 use crate::history::Conditions;
 use crate::job::{JobKind, Request};
 use crate::mover::BoxFuture;
-use crate::pair::Pair;
 use crate::traffic::OwnTraffic;
 use tidegate_spec::address::Route;
+use tidegate_spec::pair::Pair;
 
 use super::size::{Size, Sizes, UNKNOWN};
 use super::{Estimated, JobEstimator};

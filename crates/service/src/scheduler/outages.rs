@@ -7,8 +7,8 @@ use tidegate_control::units::duration_in_words;
 
 use crate::job::{Job, Request, State, Summary};
 use crate::mover::Away;
-use crate::pair::{Pair, Site};
 use crate::queue::GIVEN_UP;
+use tidegate_spec::pair::{Pair, Site};
 
 use super::live::{Stall, StallKind};
 use super::now_ms;

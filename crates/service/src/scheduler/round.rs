@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use crate::job::{Event, JobId, JobKind, Request, State};
-use crate::pair::Pair;
 use crate::queue::{Candidate, Note, QueueError};
 use tidegate_contract::text::count;
+use tidegate_spec::pair::Pair;
 
 use super::live::Tracker;
 use super::{Active, Board, SchedulerState, now_ms, work};

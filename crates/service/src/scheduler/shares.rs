@@ -7,7 +7,7 @@ use tidegate_fetch::host::ceilings::Ceilings;
 
 use crate::job::JobId;
 use crate::mover::StreamDemand;
-use crate::pair::{Pair, Site};
+use tidegate_spec::pair::{Pair, Site};
 
 /// How much may run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

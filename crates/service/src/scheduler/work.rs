@@ -12,12 +12,12 @@ use crate::event_log::Logged;
 use crate::history::{Circumstances, Origin, Timestamp, Transfer};
 use crate::job::{Event, JobId, JobKind, Request, Summary};
 use crate::mover::{Away, Class, Ended, Outcome, Run};
-use crate::pair::Pair;
 use crate::queue::{GIVEN_UP, Note, QueueError};
 use crate::traffic::OwnJob;
 use tidegate_contract::summary::Status;
 use tidegate_contract::text::{count, one_line};
 use tidegate_spec::address::Route;
+use tidegate_spec::pair::Pair;
 
 use super::estimates::conditions_of;
 use super::live::{Telling, Tracker};

@@ -17,9 +17,9 @@ use tidegate_service::history::{
     Beside, Circumstances, Conditions, History, Method, Query, Record, Sample, Timestamp,
 };
 use tidegate_service::job::{JobKind, Request};
-use tidegate_service::pair::Pair;
 use tidegate_service::sampler::SamplerKind;
 use tidegate_service::scheduler::{Chooser, JobEstimator, Sizes};
+use tidegate_spec::pair::Pair;
 
 /// What a probe of `$n` streams prints whose rate has settled.
 const PROBE: &str = r#"

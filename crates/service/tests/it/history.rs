@@ -15,7 +15,7 @@ use tidegate_service::history::{
     Basis, Beside, Circumstances, Conditions, Decision, Estimate, History, Method, Origin, Page, Point,
     Query, Record, Recorder, Retention, Sample, Selection, Timestamp, Transfer,
 };
-use tidegate_service::pair::Pair;
+use tidegate_spec::pair::Pair;
 
 fn pair(source: &str, destination: &str) -> Pair {
     Pair::of(source, destination).expect("a pair")

@@ -11,7 +11,7 @@ use tidegate_service::history::{
     Basis, Beside, Blocking, Circumstances, Conditions, Decision, Estimate, Kind, Method, Origin, Page,
     Point, Query, Record, Sample, Timestamp, Transfer, csv,
 };
-use tidegate_service::pair::{Pair, Site};
+use tidegate_spec::pair::{Pair, Site};
 
 const NOW: Timestamp = Timestamp(1_795_300_000_000);
 

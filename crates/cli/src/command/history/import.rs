@@ -11,7 +11,7 @@ use serde::Serialize;
 use tidegate_contract::text::count;
 use tidegate_service::history::import::{Import, ImportFormat, Sites};
 use tidegate_service::history::{Blocking, Origin, Record, Timestamp};
-use tidegate_service::pair::{Pair, Site};
+use tidegate_spec::pair::{Pair, Site};
 
 use super::OpenArgs;
 use crate::{exit, terminal};

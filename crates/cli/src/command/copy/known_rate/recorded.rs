@@ -7,7 +7,7 @@ use tidegate_contract::plan_line::TimeSource;
 use tidegate_contract::summary::Status;
 use tidegate_control::BitRate;
 use tidegate_service::history::{Blocking, Query, Timestamp, Transfer};
-use tidegate_service::pair::Pair;
+use tidegate_spec::pair::Pair;
 
 use super::KnownRate;
 use crate::path_key::PathKey;

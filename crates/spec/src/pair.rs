@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use url::Url;
 
-use tidegate_spec::address;
+use crate::address;
 
 /// The longest name of a site: what a URL's scheme, host and port take, and some.
 const LONGEST: usize = 300;
@@ -27,7 +27,7 @@ impl Site {
     /// Files of the host that asks.
     pub const LOCAL: &'static str = tidegate_contract::home::LOCAL;
     /// The scheme of a sequence archive, which is asked by accession: no address has it.
-    pub(crate) const ARCHIVE: &'static str = "archive";
+    pub const ARCHIVE: &'static str = "archive";
 
     /// The site of a job's URL or path: what has no scheme is local, and the user, the secret and the path
     /// of an address are left out.
@@ -56,13 +56,13 @@ impl Site {
 
     /// The sequence archives: the one that accessions are to come from, as `get --source` has it, or else the
     /// International Nucleotide Sequence Database Collaboration, whose members have the same runs.
-    pub(crate) fn archive(source: Option<&str>) -> Self {
+    pub fn archive(source: Option<&str>) -> Self {
         let name = source.filter(|name| *name != "auto").unwrap_or("insdc");
         Self(format!("{}://{name}", Self::ARCHIVE))
     }
 
     /// The host of a server that anybody may fetch from, as by HTTP or FTP, and of who is asked first for an accession.
-    pub(crate) fn public_server(&self) -> Option<&str> {
+    pub fn public_server(&self) -> Option<&str> {
         let (scheme, place) = self.0.split_once("://")?;
         match scheme {
             "http" | "https" | "ftp" | "ftps" => {
@@ -126,11 +126,11 @@ impl Pair {
     /// The pair of two URLs or paths.
     ///
     /// ```
-    /// use tidegate_service::pair::Pair;
+    /// use tidegate_spec::pair::Pair;
     ///
     /// let pair = Pair::of("/data/run7", "tg://TICKET@dtn2.example.org:7117/in")?;
     /// assert_eq!(pair.to_string(), "local → tg://dtn2.example.org:7117");
-    /// # Ok::<(), tidegate_service::pair::SiteError>(())
+    /// # Ok::<(), tidegate_spec::pair::SiteError>(())
     /// ```
     pub fn of(source: &str, destination: &str) -> Result<Self, SiteError> {
         Ok(Self { source: Site::of(source)?, destination: Site::of(destination)? })
