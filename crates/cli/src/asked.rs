@@ -48,12 +48,12 @@ impl Call {
 }
 
 /// The options as the command has them; an error says which it is as one that is typed does.
-pub fn read<T: Args + Serialize + DeserializeOwned + Default>(options: &Options) -> Result<T> {
+pub(crate) fn read<T: Args + Serialize + DeserializeOwned + Default>(options: &Options) -> Result<T> {
     options.try_read().map_err(|error| refused::<T>(&error))
 }
 
 /// Why they are not those of `T`, in the words of its command line.
-pub fn refused<T: Args>(error: &OptionError) -> Error {
+pub(crate) fn refused<T: Args>(error: &OptionError) -> Error {
     let OptionError::Value(name, value, why) = error else { return usage(error.to_string()) };
     let value = match value {
         Value::String(text) => text.clone(),
@@ -71,7 +71,7 @@ pub fn refused<T: Args>(error: &OptionError) -> Error {
 }
 
 /// An option as it is typed.
-pub fn typed(name: &str) -> String {
+pub(crate) fn typed(name: &str) -> String {
     format!("--{}", name.replace('_', "-"))
 }
 

@@ -30,7 +30,7 @@ pub struct Progress {
 
 /// What is looked at when somebody asks.
 #[derive(Debug, Default)]
-pub struct Monitor(Mutex<Option<Watched>>);
+pub(crate) struct Monitor(Mutex<Option<Watched>>);
 
 #[derive(Debug)]
 struct Watched {
@@ -42,21 +42,21 @@ struct Watched {
 
 impl Monitor {
     /// Follows `ledger`, that of a try that begins with so many workers.
-    pub fn watch(&self, ledger: &Arc<Ledger>, concurrency: Concurrency) {
+    pub(crate) fn watch(&self, ledger: &Arc<Ledger>, concurrency: Concurrency) {
         let ledger = Arc::clone(ledger);
         let watched = Watched { ledger, concurrency, began: Instant::now(), meter: Meter::default() };
         *self.0.lock() = Some(watched);
     }
 
     /// Notes that there are so many workers from now on.
-    pub fn show(&self, concurrency: Concurrency) {
+    pub(crate) fn show(&self, concurrency: Concurrency) {
         if let Some(watched) = &mut *self.0.lock() {
             watched.concurrency = concurrency;
         }
     }
 
     /// How far it is; `None` before anything has begun.
-    pub fn progress(&self) -> Option<Progress> {
+    pub(crate) fn progress(&self) -> Option<Progress> {
         self.0.lock().as_mut().map(Watched::progress)
     }
 }

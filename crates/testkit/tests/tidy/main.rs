@@ -6,6 +6,7 @@ use std::process::Command;
 mod rust;
 
 mod files;
+mod interface;
 mod modules;
 mod names;
 mod pages;
