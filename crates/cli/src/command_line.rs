@@ -192,10 +192,16 @@ impl From<Run> for Command {
     fn from(run: Run) -> Self {
         match run {
             Run::Copy(told) => Self::Copy(Box::new((*told).into())),
+            Run::Probe(told) => Self::Probe((*told).into()),
+            Run::Iperf3(told) => Self::Iperf3((*told).into()),
             #[cfg(feature = "get")]
             Run::Get(told) => ServerCommand::Get(Box::new((*told).into())).into(),
             #[cfg(feature = "get")]
             Run::Put(told) => ServerCommand::Put(Box::new((*told).into())).into(),
+            #[cfg(feature = "get")]
+            Run::Ranges(told) => ServerCommand::Ranges(told).into(),
+            #[cfg(feature = "get")]
+            Run::Size(told) => ServerCommand::Size(told).into(),
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use tidegate_control::optimizer::{
 use tidegate_control::policy::Policy;
 use tidegate_spec::control::Control;
 use tidegate_spec::form::path_option;
-use tidegate_spec::run::Setup;
+use tidegate_spec::setup::{Pki, Setup};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::hidden;
@@ -213,17 +212,14 @@ impl TrustArgs {
     }
 
     /// The same said to a child of ours, whose state directory is `state`.
-    pub fn arguments(&self, state: &Path) -> Vec<OsString> {
-        let files =
-            [("--tls-ca", &self.tls_ca), ("--tls-cert", &self.tls_cert), ("--tls-key", &self.tls_key)];
-        let given = files.into_iter().filter_map(|(option, file)| Some((option, file.as_deref()?)));
-        let all = [("--state", state)].into_iter().chain(given);
-        all.flat_map(|(option, path)| [option.into(), path.into()]).collect()
-    }
-
-    /// What of it is said to a child of ours that speaks to others' servers.
-    pub fn of_servers(&self) -> Vec<OsString> {
-        self.tls_ca.iter().flat_map(|ca| ["--ca".into(), ca.into()]).collect()
+    pub fn setup(&self, state: &Path) -> Setup {
+        let all = self.tls_ca.clone().zip(self.tls_cert.clone()).zip(self.tls_key.clone());
+        Setup {
+            state: Some(state.to_owned()),
+            ca: self.tls_ca.clone(),
+            pki: all.map(|((ca, cert), key)| Pki { ca, cert, key }),
+            ..Setup::default()
+        }
     }
 
     /// What of it no endpoint serves, beside the state directory that is used.

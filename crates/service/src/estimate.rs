@@ -11,8 +11,6 @@ mod sampling;
 mod waiting;
 
 use std::collections::HashMap;
-use std::ffi::OsString;
-use std::path::PathBuf;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
@@ -29,10 +27,10 @@ use crate::names::Names;
 use crate::path_mtu::PathMtus;
 use crate::sampler::{Amount, Failure, SamplerError};
 use crate::traffic::OwnTraffic;
-use tidegate_contract::own_program;
 use tidegate_contract::text::count;
 use tidegate_spec::pair::Pair;
 
+pub use crate::sampler::ours::Program;
 pub use answer::{Answer, EstimateOrigin, PlottedCurve, Sampled, time_ms};
 pub use request::{EstimateRequest, Terms};
 pub use sampling::SamplingEvent;
@@ -51,24 +49,6 @@ const WAITING: Duration = Duration::from_secs(600);
 const EVENTS: usize = 32;
 /// Less than this is moved within a second or so by any path that streams help: it is not sampled for.
 const SMALL: ByteCount = ByteCount::mib(16);
-
-/// Our own executable.
-#[derive(Clone, Debug)]
-pub struct Program {
-    /// Where it is.
-    pub path: PathBuf,
-    /// What it is always told: the state directory and the keys.
-    pub arguments: Vec<OsString>,
-    /// What it is told where it speaks to others' servers.
-    pub servers: Vec<OsString>,
-}
-
-impl Program {
-    /// The one that is running.
-    pub fn ours(arguments: Vec<OsString>) -> Self {
-        Self { path: own_program::path(), arguments, servers: Vec::new() }
-    }
-}
 
 /// Why there is no answer: one line, without secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

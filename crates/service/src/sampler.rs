@@ -13,6 +13,7 @@ pub(crate) mod growing;
 pub mod iperf3;
 pub(crate) mod native;
 mod omitted;
+pub mod ours;
 pub(crate) mod program;
 pub(crate) mod ranges;
 mod watched;

@@ -15,7 +15,7 @@ const EPOCH: Range<Duration> =
     Range::new(Duration::from_millis(100), Duration::from_secs(60), "must be from 100ms to 60s");
 const UTILITY_K: Range<f64> = Range::new(1.0, f64::MAX, "must be a number, 1 or more");
 const UTILITY_B: Range<f64> = Range::new(0.0, f64::MAX, "must be a number, 0 or more");
-const WORKERS: Range<u16> = Range::new(1, 512, "must be from 1 to 512");
+const WORKERS: Range<u16> = Range::new(1, 512, "must be from 1 to 512 workers");
 const LOSS_TERMS: [&str; 3] = ["falcon", "ldm", "none"];
 
 /// The rule, and how it is run.

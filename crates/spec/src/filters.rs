@@ -85,6 +85,9 @@ pub struct FilterBounds {
     /// Do not enter directories on which another file system is mounted
     #[arg(short = 'x', long)]
     pub one_file_system: bool,
+    /// Leave out files and directories whose names begin with a dot, unless a rule takes them
+    #[arg(long)]
+    pub no_hidden: bool,
     /// Make nothing new at the destination
     #[arg(long)]
     pub existing: bool,
@@ -213,7 +216,7 @@ impl FilterSpec {
         Ok(Self {
             rules: self.rules()?.iter().map(rule).collect::<Result<_>>()?,
             files: files.transpose()?,
-            bounds: FilterBounds { files_from: None, from0: false, ..self.bounds.clone() },
+            bounds: FilterBounds { files_from: None, from0: false, no_hidden: false, ..self.bounds.clone() },
         })
     }
 
@@ -250,6 +253,11 @@ impl FilterSpec {
                 Line::Rule(rule) => rules.push(rule),
                 Line::File(name, merge, rule) => self.add_file(&name, merge, &rule, &mut rules, 0)?,
             }
+        }
+        if self.bounds.no_hidden
+            && let Line::Rule(hidden) = read(b".*", Lines::Prefixed(false))?
+        {
+            rules.push(hidden);
         }
         Ok(rules)
     }
@@ -336,6 +344,16 @@ mod tests {
         assert!(typed.check_content().is_err_and(|why| why.contains("where the service runs")));
         let cleared = spec(&["--exclude=a", "--exclude=!", "--exclude=b"]);
         assert_eq!(cleared.selection().expect("rules").rules.len(), 1);
+    }
+
+    #[test]
+    fn hidden_files_are_left_out_by_the_last_rule() {
+        let typed = spec(&["--no-hidden", "--include=.profile"]);
+        let rules = typed.selection().expect("rules").rules;
+        let shown: Vec<_> = rules.iter().map(|rule| (rule.action, &rule.pattern[..])).collect();
+        assert_eq!(shown, [(Action::Include, &b".profile"[..]), (Action::Exclude, b".*")]);
+        assert_eq!(typed.content().expect("read").selection().expect("rules").rules, rules, "once");
+        assert!(spec(&[]).selection().expect("rules").rules.is_empty());
     }
 
     #[test]

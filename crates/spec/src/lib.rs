@@ -28,5 +28,8 @@ pub mod get;
 pub mod put;
 
 pub mod options;
+pub mod setup;
+
+pub mod measure;
 
 pub mod run;

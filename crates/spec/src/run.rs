@@ -1,19 +1,20 @@
 //! A run as a program is told of it on its standard input: what is moved, how, and what only this host's user says.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::ControlLocal;
 use crate::copy::CopySpec;
-use crate::form::{path_option, time, word, words};
+use crate::form::{word, words};
 #[cfg(feature = "get")]
 use crate::get::GetSpec;
+use crate::measure::{Iperf3Run, ProbeRun};
+#[cfg(feature = "get")]
+use crate::measure::{RangesRun, SizeRun};
 use crate::options::strict;
 #[cfg(feature = "get")]
 use crate::put::PutSpec;
+pub use crate::setup::{Pki, Setup};
 
 /// What `tidegate run` does. Serialised it holds secrets, as addresses do.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -27,44 +28,16 @@ pub enum Run {
     /// To servers of others.
     #[cfg(feature = "get")]
     Put(Box<PutRun>),
-}
-
-/// What all runs are told of the host they are on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Setup {
-    /// One JSON object is printed at the end.
-    pub json: bool,
-    /// Nothing is shown meanwhile.
-    pub quiet: bool,
-    /// Where each epoch is written as a line of JSON.
-    #[serde(with = "path_option")]
-    pub epochs: Option<PathBuf>,
-    /// Where state is kept.
-    #[serde(with = "path_option")]
-    pub state: Option<PathBuf>,
-    /// What surrounds the rule.
-    pub control: ControlLocal,
-    /// How long who is away is waited for; as usual if it is left out.
-    #[serde(with = "time::option")]
-    pub retry_for: Option<Duration>,
-    /// What servers are certified by, besides what the system trusts, in PEM.
-    #[serde(with = "path_option")]
-    pub ca: Option<PathBuf>,
-    /// The site's own certificates for endpoints, in PEM.
-    pub pki: Option<Pki>,
-}
-
-/// A site's own certificates: the authority's, ours, and its key.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Pki {
-    /// The authority.
-    pub ca: PathBuf,
-    /// Our chain.
-    pub cert: PathBuf,
-    /// Its key.
-    pub key: PathBuf,
+    /// A path, from memory to memory.
+    Probe(Box<ProbeRun>),
+    /// What servers give by so many connections.
+    #[cfg(feature = "get")]
+    Ranges(Box<RangesRun>),
+    /// How much servers have.
+    #[cfg(feature = "get")]
+    Size(Box<SizeRun>),
+    /// A path, by iperf3.
+    Iperf3(Box<Iperf3Run>),
 }
 
 /// A copy.

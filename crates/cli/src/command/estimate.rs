@@ -127,8 +127,7 @@ fn estimate(args: &EstimateArgs, caller: &Caller) -> Result<Answer, (u8, String)
             (code, in_one_line(&error))
         });
     }
-    let mut program = Program::ours(args.trust.arguments(&state));
-    program.servers = args.trust.of_servers();
+    let program = Program::ours(args.trust.setup(&state));
     let database = history_url(args.database.as_deref(), &state);
     let tells = !args.output.json && terminal::can_show_view();
     let answer = estimate_and_wait(program, &database, &request, stopped(caller), &mut |event| {

@@ -11,6 +11,7 @@ use clap::Args;
 use tidegate_contract::own_program;
 use tidegate_contract::text::one_line;
 use tidegate_control::ByteCount;
+use tidegate_spec::measure::{Iperf3Between, Iperf3By, Iperf3For, Iperf3Run};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::spec::{Iperf3Amount, Iperf3Test};
 use tidegate_transfer::transfer::link::{Iperf3Server, iperf3_between};
@@ -68,6 +69,38 @@ pub struct Iperf3Args {
     arguments: Vec<OsString>,
     #[command(flatten)]
     trust: TrustArgs,
+}
+
+impl From<Iperf3Run> for Iperf3Args {
+    fn from(run: Iperf3Run) -> Self {
+        let Iperf3Run { endpoint, limit, by, setup } = run;
+        let alone = Self {
+            endpoint: endpoint.into(),
+            limit,
+            to: None,
+            reverse: false,
+            streams: 1,
+            time: None,
+            omit: None,
+            bytes: None,
+            tcp_buffer: None,
+            arguments: Vec::new(),
+            trust: TrustArgs::of(&setup),
+        };
+        match by {
+            Iperf3By::Us(arguments) => {
+                Self { arguments: arguments.into_iter().map(OsString::from).collect(), ..alone }
+            }
+            Iperf3By::Endpoint(Iperf3Between { to, reverse, streams, amount, omit, buffer }) => {
+                let (time, bytes) = match amount {
+                    Iperf3For::Time(time) => (Some(time), None),
+                    Iperf3For::Bytes(bytes) => (None, Some(bytes)),
+                };
+                let to = Some(to.into());
+                Self { to, reverse, streams, time, omit, bytes, tcp_buffer: buffer, ..alone }
+            }
+        }
+    }
 }
 
 fn limit(text: &str) -> Result<Duration, String> {

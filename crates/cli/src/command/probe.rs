@@ -8,16 +8,20 @@ use clap::Args;
 use serde::Serialize;
 use tidegate_contract::text::count;
 use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_spec::control::Control;
+use tidegate_spec::measure::{ProbeRun, Until};
+use tidegate_spec::plane::Patience;
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To};
 
 use crate::drive::Work;
-use crate::exit;
+use crate::exit::{self, usage};
 use crate::output::OutputArgs;
 use crate::place::Place;
 use crate::route::RouteArgs;
+use crate::settings::TrustArgs;
 use crate::signals::interrupt_on_signals;
 use crate::steady::Steady;
 use crate::summary::Status;
@@ -58,6 +62,36 @@ pub struct ProbeArgs {
     pub route: RouteArgs,
 }
 
+impl std::convert::From<ProbeRun> for ProbeArgs {
+    fn from(run: ProbeRun) -> Self {
+        let ProbeRun { source, destination, until, longest, control, plane, setup } = run;
+        let (from, pull, destination) = match (source, destination) {
+            (Some(source), None) => (None, true, source),
+            (source, destination) => (source, false, destination.unwrap_or_default()),
+        };
+        let (steady, bytes) = match until {
+            Until::Steady(time) => (Some(time), None),
+            Until::Bytes(bytes) => (None, Some(bytes)),
+        };
+        let patience = setup.retry_for.map_or_else(Patience::default, |retry_for| Patience { retry_for });
+        Self {
+            destination: destination.into(),
+            from: from.map(OsString::from),
+            pull,
+            time: longest,
+            steady,
+            bytes,
+            output: OutputArgs::of(&setup),
+            route: RouteArgs {
+                trust: TrustArgs::of(&setup),
+                control: Control { spec: control, local: setup.control },
+                plane,
+                patience,
+            },
+        }
+    }
+}
+
 fn probe_time(text: &str) -> Result<Duration, String> {
     time(text, Duration::from_millis(500)..=Duration::from_secs(86_400), "must be from 500ms to 86400s")
 }
@@ -95,6 +129,8 @@ struct SteadyRate {
 
 /// Runs the command.
 pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
+    let RouteArgs { control, plane, .. } = &args.route;
+    control.spec.check().and_then(|()| plane.check()).map_err(usage)?;
     let endpoint = |text| Place::endpoint(text, "probe");
     let destination = endpoint(&args.destination)?;
     let memory = Memory { bytes: args.bytes.unwrap_or(ENDLESS) };

@@ -16,7 +16,7 @@ use tidegate_service::mover::Programs;
 use tidegate_service::names::Names;
 use tidegate_service::scheduler::{Limits, Sizes};
 use tidegate_service::server::{Options, Ready, Sharing, run as run_service};
-use tidegate_spec::run::Pki;
+use tidegate_spec::setup::{Pki, Setup};
 use tidegate_transfer::wire::ticket::Place;
 use tidegate_transfer::wire::tls::{Identity, PkiFiles};
 use tokio::runtime::Builder;
@@ -109,15 +109,10 @@ pub fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
     }
     let tls = args.tls_cert.clone().zip(args.tls_key.clone()).map(|(cert, key)| TlsFiles { cert, key });
     let trusted = args.trusted()?;
-    let mut program = Program::ours(vec!["--state".into(), state.clone().into()]);
-    if let Some(Pki { ca, cert, key }) = &trusted.pki {
-        let all = [("--tls-ca", ca), ("--tls-cert", cert), ("--tls-key", key)];
-        program.arguments.extend(all.into_iter().flat_map(|(option, path)| [option.into(), path.into()]));
-    }
-    program.servers = trusted.ca.iter().flat_map(|ca| ["--ca".into(), ca.into()]).collect();
+    let (pki, ca) = (trusted.pki.clone(), trusted.ca.clone());
+    let program = Program::ours(Setup { state: Some(state.clone()), pki, ca, ..Setup::default() });
     let mut programs = Programs::new(program.path.clone(), state.clone());
-    let (servers, globus) = (program.servers.clone(), programs.globus.clone());
-    let sizes = Sizes { program: program.path.clone(), servers, globus };
+    let sizes = Sizes { program: program.clone(), globus: programs.globus.clone() };
     (programs.pki, programs.ca) = (trusted.pki, trusted.ca);
     let (renew, renewals) = mpsc::channel(1);
     let options = Options {

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use tidegate_spec::measure::{RangesRun, SizeRun};
 use tidegate_transfer::error::Error;
 
 use crate::asked::Call;
@@ -16,10 +17,10 @@ use crate::servers::Instead;
 pub enum ServerCommand {
     Get(Box<GetArgs>),
     Put(Box<PutArgs>),
-    #[command(hide = true)]
-    Size(command::size::SizeArgs),
-    #[command(hide = true)]
-    Ranges(command::ranges::RangesArgs),
+    #[command(skip)]
+    Size(Box<SizeRun>),
+    #[command(skip)]
+    Ranges(Box<RangesRun>),
 }
 
 impl From<Instead> for ServerCommand {

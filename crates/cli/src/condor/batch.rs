@@ -266,6 +266,7 @@ mod tests {
                 let all: Vec<OsString> = run.names.iter().cloned().chain(named).map(OsString::from).collect();
                 words("get", &all, &run.outdir)
             }
+            _ => panic!("nothing is measured"),
         }
     }
 

@@ -495,17 +495,17 @@ fn the_service_asks_a_server_how_much_a_job_is() {
     let content = "x".repeat(300_000);
     let test = "the_service_asks_a_server_how_much_a_job_is";
     let Some((world, nginx)) = with_nginx(test, &[("x", &content), ("y", "12345")]) else { return };
-    let size = |list: &str| {
-        world.write("list", list);
-        let list = fs::File::open(world.path("list")).expect("opened");
-        finish(world.command().arg("size").stdin(list))
+    let size = |urls: &[String]| {
+        world.write("asked", serde_json::json!({"size": {"urls": urls}}).to_string());
+        let asked = fs::File::open(world.path("asked")).expect("opened");
+        finish(world.command().args(["run", "-"]).stdin(asked))
     };
-    let ran = size(&format!("{}\n{}\n", nginx.url("x"), nginx.url("y")));
+    let ran = size(&[nginx.url("x").to_string(), nginx.url("y").to_string()]);
     assert_eq!((ran.code, ran.out.trim()), (0, r#"{"bytes":300005}"#), "{ran:?}");
     for wrong in
         [nginx.url("none").to_string(), "http://me:hidden@127.0.0.1:9/x".to_owned(), "nonsense".to_owned()]
     {
-        let ran = size(&wrong);
+        let ran = size(std::slice::from_ref(&wrong));
         assert!(
             ran.code != 0 && ran.err.lines().count() == 1 && !ran.err.contains("hidden"),
             "{wrong}: {ran:?}"

@@ -28,6 +28,7 @@ class _SelectionOptions(TypedDict, total=False):
         2026-01-31T12:00:00, or with a zone 2026-01-31T12:00:00Z
     older_than: Leave out files that were not modified before TIME
     one_file_system: Do not enter directories on which another file system is mounted
+    no_hidden: Leave out files and directories whose names begin with a dot, unless a rule takes them
     existing: Make nothing new at the destination
     ignore_existing: Leave files alone that are at the destination
     update: Leave files alone that are newer at the destination
@@ -45,6 +46,7 @@ class _SelectionOptions(TypedDict, total=False):
     newer_than: str | timedelta | datetime
     older_than: str | timedelta | datetime
     one_file_system: bool
+    no_hidden: bool
     existing: bool
     ignore_existing: bool
     update: bool

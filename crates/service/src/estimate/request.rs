@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
 use tidegate_control::{BitRate, ByteCount};
-use tidegate_transfer::terms::Verify;
+use tidegate_spec::plane::PlaneSpec;
+use tidegate_transfer::terms::{DataPlane, Verify};
+use tidegate_transfer::throttle::Limits;
 
 use crate::history::Conditions;
 use crate::names::Names;
@@ -107,18 +109,15 @@ pub struct Terms {
 }
 
 impl Terms {
-    fn options(&self) -> Vec<String> {
-        let mut options = Vec::new();
-        if self.clear {
-            options.push("--data-plane=clear".to_owned());
+    /// How the data of a sample is moved.
+    fn plane(&self) -> PlaneSpec {
+        PlaneSpec {
+            data_plane: if self.clear { DataPlane::Clear } else { DataPlane::default() },
+            verify: self.verify.unwrap_or_default(),
+            limit_network: self.limit_network,
+            limit_link: self.limit_link,
+            ..PlaneSpec::default()
         }
-        if let Some(verify) = self.verify {
-            options.push(format!("--verify={verify}"));
-        }
-        for (name, rate) in self.limits() {
-            options.push(format!("--limit-{name}={}bit/s", rate.0));
-        }
-        options
     }
 
     /// The limits there are, by name.
@@ -263,16 +262,11 @@ impl EstimateRequest {
         let buffer = self.buffer_bytes;
         Ok(match self.kind()? {
             SamplerKind::Native => {
-                let options = ours.arguments.iter().cloned();
-                let options = options.chain(self.terms.options().into_iter().map(Into::into)).collect();
                 let ends = (End::of(&self.source), End::of(&self.destination));
-                Box::new(Native::new(ours.path.clone(), ends.0, ends.1, options)?)
+                Box::new(Native::new(ours.clone(), ends.0, ends.1, self.terms.plane())?)
             }
             SamplerKind::Iperf3 => {
-                let asked = |endpoint: String| {
-                    let (program, arguments) = (ours.path.clone(), ours.arguments.clone());
-                    Helper { program, arguments, endpoint }
-                };
+                let asked = |endpoint: String| Helper { program: ours.clone(), endpoint };
                 let ends = (End::of(&self.source), End::of(&self.destination));
                 let other = match (self.iperf3.as_deref(), ends) {
                     (Some(server), _) => Some(Other::Server(Server::parse(server)?)),
@@ -308,11 +302,10 @@ impl EstimateRequest {
                 Box::new(GridFtp::new(&self.source, &self.destination, options)?)
             }
             SamplerKind::Ranges => {
-                let rates =
-                    self.terms.limits().map(|(name, rate)| format!("--limit-{name}={}bit/s", rate.0).into());
-                let options = ours.servers.iter().cloned().chain(rates).collect();
+                let Terms { limit_network: network, limit_link: link, .. } = self.terms;
+                let limits = Limits { network, link, ..Limits::default() };
                 let urls = [&self.source].into_iter().chain(&self.files).cloned().collect();
-                Box::new(Ranges::new(ours.path.clone(), urls, &self.destination, options)?)
+                Box::new(Ranges::new(ours.clone(), urls, &self.destination, limits)?)
             }
         })
     }
@@ -335,10 +328,13 @@ impl fmt::Debug for EstimateRequest {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_spec::setup::Setup;
+
     use super::*;
 
     fn ours() -> Program {
-        Program { path: "tidegate".into(), arguments: vec!["--state=/s".into()], servers: Vec::new() }
+        let setup = Setup { state: Some("/s".into()), ..Setup::default() };
+        Program { path: "tidegate".into(), setup }
     }
 
     #[test]
@@ -356,10 +352,9 @@ mod tests {
         let request = read(all).expect("a request");
         assert_eq!(request.amount(), Ok(Some(Amount::Bytes(ByteCount(10_000_000)))));
         assert_eq!(request.model, ModelSelection::Published);
-        assert_eq!(
-            request.terms.options(),
-            ["--data-plane=clear", "--limit-network=1bit/s", "--limit-link=2bit/s"]
-        );
+        let PlaneSpec { data_plane, limit_network, limit_link, .. } = request.terms.plane();
+        assert_eq!(data_plane, DataPlane::Clear);
+        assert_eq!((limit_network, limit_link), (Some(BitRate(1)), Some(BitRate(2))));
         for bad in [
             "{}",
             r#"{"source":"a","destination":"b","bytes":-1}"#,

@@ -9,7 +9,9 @@ use tidegate_control::optimizer::{Optimizer, OptimizerError, OptimizerOptions, b
 use tidegate_control::policy::Policy;
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::{ByteCount, Utility};
+use tidegate_spec::address::{Route, scheme};
 use tidegate_spec::control::ControlSpec;
+use tidegate_spec::setup::Setup;
 use tidegate_transfer::terms::{DataPlane, Verify};
 
 use super::request::Request;
@@ -20,7 +22,6 @@ use crate::estimate::{EstimateRequest, Program, Terms};
 use crate::names::name_of;
 use crate::sampler::SamplerKind;
 use crate::sampler::iperf3::Server;
-use tidegate_spec::address::{Route, scheme};
 
 /// The most bytes of a policy; the largest that is trained here has 3 MB.
 const MAX_POLICY: usize = 8 << 20;
@@ -128,7 +129,7 @@ impl Request {
         let is_named = |address: &String| scheme(address).is_none() && name_of(address).is_some();
         // What a name stands for is known to the service only.
         if asks && !self.sources.iter().chain([&self.destination]).any(is_named) {
-            asked.sampler(&Program::ours(Vec::new())).map_err(|error| error.to_string())?;
+            asked.sampler(&Program::ours(Setup::default())).map_err(|error| error.to_string())?;
         }
         Ok(())
     }

@@ -1,15 +1,16 @@
 //! `iperf3` against a server that runs at the other site, or that an endpoint there starts for each sample; or run by one
 //! endpoint against another.
 
-use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_spec::measure::{Iperf3Between, Iperf3By, Iperf3For, Iperf3Run};
+use tidegate_spec::run::Run;
 
 use crate::sampler::omitted::Start;
+use crate::sampler::ours::Program;
 use crate::sampler::program::{Invocation, ProgramOutput};
 use crate::sampler::{Amount, Failure, Measured, Measuring, STILL_ROSE, Sampler, SamplerError, SamplerKind};
 
@@ -42,9 +43,7 @@ pub struct Server {
 #[derive(Clone)]
 pub struct Helper {
     /// Our own program, which asks it.
-    pub program: PathBuf,
-    /// What every child of ours is told, such as where state is.
-    pub arguments: Vec<OsString>,
+    pub program: Program,
     /// Its address, ticket included.
     pub endpoint: String,
 }
@@ -52,7 +51,7 @@ pub struct Helper {
 /// Without the ticket.
 impl fmt::Debug for Helper {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Helper").field("program", &self.program).finish_non_exhaustive()
+        f.debug_struct("Helper").field("program", &self.program.path).finish_non_exhaustive()
     }
 }
 
@@ -77,13 +76,6 @@ impl fmt::Debug for Endpoint {
         f.write_str("Endpoint(…)")
     }
 }
-
-/// The name by which the child finds the endpoint in its environment.
-const ENDPOINT: &str = "sample-endpoint";
-const ENDPOINT_VARIABLE: &str = "TIDEGATE_REMOTE_SAMPLE_ENDPOINT";
-/// And the one that is measured to.
-const OTHER: &str = "sample-other";
-const OTHER_VARIABLE: &str = "TIDEGATE_REMOTE_SAMPLE_OTHER";
 
 impl Server {
     /// Reads `host`, `host:port` or `[address]:port`; the port is 5201 if none is given.
@@ -130,63 +122,57 @@ impl Iperf3 {
 
     /// A sample whose `start` does not count.
     fn command(&self, streams: u16, amount: Amount, start: Duration) -> Invocation {
-        let asks = |Helper { program, arguments, endpoint }: &Helper| {
-            let mut program = Invocation::new(program, "tidegate");
-            program.arg("iperf3").args(arguments);
-            program.args(["--limit", &format!("{}s", (start + amount.limit()).as_secs())]);
-            program.arg(format!("{ENDPOINT}:"));
-            program.secret(ENDPOINT_VARIABLE, endpoint);
-            program
+        let asks = |Helper { program, endpoint }: &Helper, by| {
+            let limit = Duration::from_secs((start + amount.limit()).as_secs());
+            let (endpoint, setup) = (endpoint.clone(), program.setup.clone());
+            let run = Iperf3Run { endpoint, limit, by, setup };
+            Invocation::ours(&program.path, &Run::Iperf3(Box::new(run)))
         };
-        let mut program = match &self.other {
+        match &self.other {
             Other::Server(Server { host, port }) => {
                 let mut program = Invocation::new("iperf3", "iperf3");
                 program.args(["-c", host, "-p", &port.to_string()]);
+                program.args(self.arguments(streams, amount, start));
                 program
             }
-            Other::Helper(helper) => {
-                let mut program = asks(helper);
-                program.arg("--");
-                program
-            }
-            Other::Between(helper, Endpoint(other)) => {
-                let mut program = asks(helper);
-                program.args(["--to", &format!("{OTHER}:"), "--streams", &streams.to_string()]);
-                program.secret(OTHER_VARIABLE, other);
-                match amount {
-                    Amount::Time(time) => program.args(["--time", &format!("{}ms", time.as_millis())]),
-                    Amount::Bytes(bytes) => program.args(["--bytes", &format!("{}B", bytes.0)]),
+            Other::Helper(helper) => asks(helper, Iperf3By::Us(self.arguments(streams, amount, start))),
+            Other::Between(helper, Endpoint(to)) => {
+                let test = Iperf3Between {
+                    to: to.clone(),
+                    reverse: self.reverse,
+                    streams,
+                    amount: match amount {
+                        Amount::Time(time) => Iperf3For::Time(time),
+                        Amount::Bytes(bytes) => Iperf3For::Bytes(bytes),
+                    },
+                    omit: Some(start).filter(|start| !start.is_zero()),
+                    buffer: self.buffer,
                 };
-                if !start.is_zero() {
-                    program.args(["--omit", &format!("{}s", start.as_secs())]);
-                }
-                if self.reverse {
-                    program.arg("--reverse");
-                }
-                if let Some(buffer) = self.buffer {
-                    program.args(["--tcp-buffer", &format!("{}B", buffer.0)]);
-                }
-                return program;
+                asks(helper, Iperf3By::Endpoint(test))
             }
-        };
-        program.args(["-J", "-i", "0"]);
-        program.args(["-P", &streams.to_string()]);
-        program.args(["--connect-timeout", &CONNECTING.as_millis().to_string()]);
+        }
+    }
+
+    /// What iperf3 itself is told beside the server.
+    fn arguments(&self, streams: u16, amount: Amount, start: Duration) -> Vec<String> {
+        let mut arguments = vec!["-J".to_owned()];
+        let mut say = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
+        say("-i", "0".to_owned());
+        say("-P", streams.to_string());
+        say("--connect-timeout", CONNECTING.as_millis().to_string());
         match amount {
             // It knows whole seconds only.
-            Amount::Time(time) => program.args(["-t", &time.as_secs_f64().ceil().to_string()]),
-            Amount::Bytes(bytes) => program.args(["-n", &bytes.0.to_string()]),
-        };
-        if !start.is_zero() {
-            program.args(["-O", &start.as_secs().to_string()]);
+            Amount::Time(time) => say("-t", time.as_secs_f64().ceil().to_string()),
+            Amount::Bytes(bytes) => say("-n", bytes.0.to_string()),
         }
-        if self.reverse {
-            program.arg("-R");
+        if !start.is_zero() {
+            say("-O", start.as_secs().to_string());
         }
         if let Some(buffer) = self.buffer {
-            program.args(["-w", &buffer.0.to_string()]);
+            say("-w", buffer.0.to_string());
         }
-        program
+        arguments.extend(self.reverse.then(|| "-R".to_owned()));
+        arguments
     }
 }
 
@@ -343,6 +329,7 @@ fn read(ended: &ProgramOutput, said: &str, streams: u16) -> Result<Sampled, Samp
 mod tests {
     use std::os::unix::process::ExitStatusExt as _;
     use std::process::ExitStatus;
+    use tidegate_spec::setup::Setup;
 
     use super::*;
 
@@ -395,24 +382,35 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_asked_without_its_ticket_on_a_command_line() {
-        let helper = Helper {
-            program: "tidegate".into(),
-            arguments: vec!["--state=/s".into()],
-            endpoint: "tg://TICKET@h:1/".to_owned(),
+        let setup = Setup { state: Some("/s".into()), ..Setup::default() };
+        let program = Program { path: "tidegate".into(), setup };
+        let helper = Helper { program, endpoint: "tg://TICKET@h:1/".to_owned() };
+        let told = |sampler: &Iperf3, amount, start| {
+            let program = sampler.command(4, amount, start);
+            let shown = format!("{program:?} {sampler:?}");
+            assert!(shown.contains("\"run\", \"-\"") && !shown.contains("TICKET"), "{shown}");
+            assert!(!shown.contains("SECRET"), "{shown}");
+            let Ok(Run::Iperf3(run)) = serde_json::from_str(&program.told()) else { panic!("no test") };
+            *run
         };
         let sampler = Iperf3::new(Other::Helper(helper.clone()), true, None);
-        let program = sampler.command(4, Amount::Time(Duration::from_secs(1)), Duration::ZERO);
-        let shown = format!("{program:?} {sampler:?}");
-        assert!(!shown.contains("TICKET"), "{shown}");
-        let asked = r#""iperf3", "--state=/s", "--limit", "24s", "sample-endpoint:", "--", "-J""#;
-        assert!(shown.contains(asked) && shown.contains("\"-R\""), "{shown}");
+        let run = told(&sampler, Amount::Time(Duration::from_secs(1)), Duration::ZERO);
+        assert_eq!(
+            (&*run.endpoint, run.limit.as_secs(), run.setup.state),
+            ("tg://TICKET@h:1/", 24, Some("/s".into()))
+        );
+        let Iperf3By::Us(arguments) = run.by else { panic!("it is asked") };
+        assert!(
+            arguments.contains(&"-J".to_owned()) && arguments.contains(&"-R".to_owned()),
+            "{arguments:?}"
+        );
         let other = Endpoint("tg://SECRET@i:1/".to_owned());
         let sampler = Iperf3::new(Other::Between(helper, other), false, Some(ByteCount::kib(128)));
-        let program = sampler.command(4, Amount::Time(Duration::from_millis(1500)), Duration::from_secs(2));
-        let shown = format!("{program:?} {sampler:?}");
-        assert!(!shown.contains("TICKET") && !shown.contains("SECRET"), "{shown}");
-        let asked = r#""sample-endpoint:", "--to", "sample-other:", "--streams", "4", "--time", "1500ms", "--omit", "2s", "--tcp-buffer", "131072B""#;
-        assert!(shown.contains(asked) && !shown.contains("\"-R\""), "{shown}");
+        let run = told(&sampler, Amount::Time(Duration::from_millis(1500)), Duration::from_secs(2));
+        let Iperf3By::Endpoint(test) = run.by else { panic!("it runs here") };
+        assert_eq!((&*test.to, test.streams, test.reverse), ("tg://SECRET@i:1/", 4, false));
+        assert_eq!(test.amount, Iperf3For::Time(Duration::from_millis(1500)));
+        assert_eq!((test.omit, test.buffer), (Some(Duration::from_secs(2)), Some(ByteCount::kib(128))));
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! `tidegate probe`: from memory to memory between two endpoints, or an endpoint and this host.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
 use tidegate_control::throughput_model::settled::{Piece, latest, rate};
 use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_spec::control::{ControlLocal, ControlSpec};
+use tidegate_spec::measure::{ProbeRun, Until};
+use tidegate_spec::plane::PlaneSpec;
+use tidegate_spec::run::Run;
+use tidegate_spec::setup::Setup;
 
+use crate::sampler::ours::Program;
 use crate::sampler::program::{Invocation, ProgramOutput};
 use crate::sampler::{
     Amount, Failure, Measured, Measuring, RISING, SHORTEST_PIECE, STILL_ROSE, Sampler, SamplerError,
@@ -19,10 +24,6 @@ pub(super) const MAX_STREAMS: u16 = 512;
 
 /// A sample by bytes ends after so long, however much is left.
 const LONGEST: Duration = Duration::from_secs(60);
-
-/// The names by which the child finds the addresses in its environment.
-const SOURCE: &str = "sample-source";
-const DESTINATION: &str = "sample-destination";
 
 /// One end of what is measured.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,58 +49,57 @@ pub struct Native {
     program: PathBuf,
     source: End,
     destination: End,
-    options: Vec<OsString>,
+    plane: PlaneSpec,
+    setup: Setup,
 }
 
 impl Native {
-    /// Between two ends, by our own `program`, with `options` of the transfer to come.
+    /// Between two ends, by our own `program`, as the transfer to come is done.
     pub fn new(
-        program: PathBuf,
+        program: Program,
         source: End,
         destination: End,
-        options: Vec<OsString>,
+        plane: PlaneSpec,
     ) -> Result<Self, SamplerError> {
         if source == End::Here && destination == End::Here {
             let why = "both ends are on this host: the native sampler measures against an endpoint, tg://…";
             return Err(SamplerError::new(Failure::Usage, why));
         }
-        Ok(Self { program, source, destination, options })
+        let Program { path: program, setup } = program;
+        Ok(Self { program, source, destination, plane, setup })
     }
 
     fn command(&self, streams: u16, amount: Amount) -> Invocation {
-        let mut program = Invocation::new(&self.program, "tidegate");
-        program.args(["probe", "--json", "--optimizer", &format!("fixed:{streams}")]);
-        program.args(["--max-workers", &streams.to_string(), "--retry-for", "0s"]);
-        let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
-        let (epoch, time) = match amount {
-            Amount::Time(time) => {
-                program.args(["--steady", &milliseconds(time)]);
-                (Amount::piece(time), RISING + time)
-            }
-            Amount::Bytes(bytes) => {
-                program.args(["--bytes", &format!("{}B", bytes.0)]);
-                // Nobody knows beforehand how long it takes.
-                (SHORTEST_PIECE, LONGEST)
-            }
+        let (until, epoch, longest) = match amount {
+            Amount::Time(time) => (Until::Steady(time), Amount::piece(time), RISING + time),
+            // Nobody knows beforehand how long it takes.
+            Amount::Bytes(bytes) => (Until::Bytes(bytes), SHORTEST_PIECE, LONGEST),
         };
-        program.args(["--epoch", &milliseconds(epoch), "--time", &milliseconds(time)]);
-        program.args(&self.options);
-        // Tickets go by the environment: a command line can be read by every user of the host.
-        let mut endpoint = |name: &str, address: &str| {
-            let variable = format!("TIDEGATE_REMOTE_{}", name.to_ascii_uppercase().replace('-', "_"));
-            program.secret(&variable, address);
-            format!("{name}:")
+        let address = |end: &End| match end {
+            End::Here => None,
+            End::Endpoint(address) => Some(address.clone()),
         };
-        let arguments = match (&self.source, &self.destination) {
-            (End::Endpoint(source), End::Endpoint(destination)) => {
-                vec!["--from".to_owned(), endpoint(SOURCE, source), endpoint(DESTINATION, destination)]
-            }
-            (End::Endpoint(source), End::Here) => vec!["--pull".to_owned(), endpoint(SOURCE, source)],
-            (End::Here, End::Endpoint(destination)) => vec![endpoint(DESTINATION, destination)],
-            (End::Here, End::Here) => Vec::new(),
+        let control = ControlSpec {
+            optimizer: format!("fixed:{streams}"),
+            epoch: Some(epoch),
+            ..ControlSpec::default()
         };
-        program.args(arguments);
-        program
+        let setup = Setup {
+            json: true,
+            control: ControlLocal { max_workers: streams, ..ControlLocal::default() },
+            retry_for: Some(Duration::ZERO),
+            ..self.setup.clone()
+        };
+        let run = ProbeRun {
+            source: address(&self.source),
+            destination: address(&self.destination),
+            until,
+            longest,
+            control,
+            plane: self.plane.clone(),
+            setup,
+        };
+        Invocation::ours(&self.program, &Run::Probe(Box::new(run)))
     }
 }
 
@@ -286,11 +286,18 @@ mod tests {
     #[test]
     fn no_ticket_stands_on_a_command_line() {
         let at = |secret: &str| End::of(&format!("tg://{secret}@host:1/x"));
-        let native =
-            Native::new("tidegate".into(), at("AAAA"), at("BBBB"), vec!["--data-plane=clear".into()]);
-        let text = format!("{:?}", native.expect("two ends").command(2, SECOND));
-        assert!(text.contains("\"sample-source:\"") && text.contains("\"--data-plane=clear\""), "{text}");
-        assert!(!text.contains("AAAA") && !text.contains("BBBB"), "{text}");
-        assert!(Native::new("tidegate".into(), End::of("/a"), End::of("b"), vec![]).is_err());
+        let ours = || Program { path: "tidegate".into(), setup: Setup::default() };
+        let plane = PlaneSpec { limit_link: Some(BitRate::mbps(80)), ..PlaneSpec::default() };
+        let native = Native::new(ours(), at("AAAA"), at("BBBB"), plane).expect("two ends").command(2, SECOND);
+        let text = format!("{native:?}");
+        assert!(
+            text.contains("\"run\", \"-\"") && !text.contains("AAAA") && !text.contains("BBBB"),
+            "{text}"
+        );
+        let Ok(Run::Probe(run)) = serde_json::from_str(&native.told()) else { panic!("no probe") };
+        assert_eq!(run.source.as_deref(), Some("tg://AAAA@host:1/x"));
+        assert_eq!((run.plane.limit_link, run.setup.control.max_workers), (Some(BitRate::mbps(80)), 2));
+        assert_eq!((&*run.control.optimizer, run.until), ("fixed:2", Until::Steady(Duration::from_secs(1))));
+        assert!(Native::new(ours(), End::of("/a"), End::of("b"), PlaneSpec::default()).is_err());
     }
 }

@@ -5,9 +5,11 @@ use std::convert::Infallible;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use tidegate_spec::run::Run;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 
@@ -65,6 +67,20 @@ impl Invocation {
         // What it prints is read by a program; what the service keeps to itself is none of its business.
         command.env("LC_ALL", "C").env_remove("TIDEGATE_TOKEN").env_remove("TIDEGATE_DATABASE");
         Self { name: program.to_string_lossy().into_owned(), package, command, input: Vec::new() }
+    }
+
+    /// Our own `program`, which reads what it is to do: a command line can be read by every user of the host.
+    pub fn ours(program: &Path, run: &Run) -> Self {
+        let mut ours = Self::new(program, "tidegate");
+        // Plain data is always written.
+        ours.args(["run", "-"]).input(serde_json::to_vec(run).unwrap_or_default());
+        ours
+    }
+
+    /// What it reads.
+    #[cfg(test)]
+    pub fn told(&self) -> String {
+        String::from_utf8(self.input.clone()).expect("text")
     }
 
     /// Adds an argument.

@@ -1,7 +1,6 @@
-//! `tidegate ranges`: what others' servers give by so many connections, of the very files that are to be got. A few ranges
+//! The run `ranges`: what others' servers give by so many connections, of the very files that are to be got. A few ranges
 //! of them are read and thrown away.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,7 +8,12 @@ use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_spec::address;
+use tidegate_spec::measure::{RangesRun, Until};
+use tidegate_spec::run::Run;
+use tidegate_spec::setup::Setup;
+use tidegate_transfer::throttle::Limits;
 
+use crate::sampler::ours::Program;
 use crate::sampler::program::{Invocation, ProgramOutput};
 use crate::sampler::{
     Amount, Failure, Measured, Measuring, RISING, SHORTEST_PIECE, STILL_ROSE, Sampler, SamplerError,
@@ -26,21 +30,22 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// What is said of a sample that had no more to read.
 const ALL_READ: &str = "all there is was read before its rate was steady";
 
-/// Measures with `tidegate ranges`.
+/// Measures with the run `ranges`.
 pub struct Ranges {
     program: PathBuf,
     urls: Vec<String>,
-    options: Vec<OsString>,
+    limits: Limits,
+    setup: Setup,
     most: u16,
 }
 
 impl Ranges {
-    /// What comes here of files at `urls`, by our own `program` with `options` of whom to trust and of rates to keep.
+    /// What comes here of files at `urls`, by our own `program` within the rates of `limits`.
     pub fn new(
-        program: PathBuf,
+        program: Program,
         urls: Vec<String>,
         destination: &str,
-        options: Vec<OsString>,
+        limits: Limits,
     ) -> Result<Self, SamplerError> {
         let usage = |why: &str| Err(SamplerError::new(Failure::Usage, why));
         let known = |url: &String| address::End::is_of_server(url) && !url.contains(['\n', '\r']);
@@ -56,28 +61,26 @@ impl Ranges {
             Some(ceilings.of(site.public_server()?))
         };
         let most = urls.iter().filter_map(bears).min().map_or(MAX_STREAMS, |most| most.min(MAX_STREAMS));
-        Ok(Self { program, urls, options, most })
+        let Program { path: program, setup } = program;
+        Ok(Self { program, urls, limits, setup, most })
     }
 
     fn command(&self, streams: u16, amount: Amount) -> Invocation {
-        let mut program = Invocation::new(&self.program, "tidegate");
-        program.args(["ranges", "--connections", &streams.to_string()]);
-        let milliseconds = |time: Duration| format!("{}ms", time.as_millis());
-        let (piece, time) = match amount {
-            Amount::Time(time) => {
-                program.args(["--steady", &milliseconds(time)]);
-                (Amount::piece(time), RISING + time)
-            }
-            Amount::Bytes(bytes) => {
-                program.args(["--bytes", &format!("{}B", bytes.0)]);
-                (SHORTEST_PIECE, LONGEST)
-            }
+        let (until, piece, longest) = match amount {
+            Amount::Time(time) => (Until::Steady(time), Amount::piece(time), RISING + time),
+            Amount::Bytes(bytes) => (Until::Bytes(bytes), SHORTEST_PIECE, LONGEST),
         };
-        program.args(["--piece", &milliseconds(piece), "--time", &milliseconds(time)]);
-        program.args(&self.options);
-        // An address may hold a password: it is not told on a command line.
-        program.input((self.urls.join("\n") + "\n").into_bytes());
-        program
+        let run = RangesRun {
+            urls: self.urls.clone(),
+            connections: streams,
+            until,
+            longest,
+            piece,
+            limit_network: self.limits.network,
+            limit_link: self.limits.link,
+            setup: self.setup.clone(),
+        };
+        Invocation::ours(&self.program, &Run::Ranges(Box::new(run)))
     }
 }
 
@@ -105,7 +108,7 @@ impl Sampler for Ranges {
     }
 }
 
-/// What `tidegate ranges` prints.
+/// What that prints.
 #[derive(Deserialize)]
 struct Report {
     bytes: ByteCount,
@@ -167,7 +170,9 @@ mod tests {
 
     fn of(urls: &[&str], destination: &str) -> Result<Ranges, SamplerError> {
         let urls = urls.iter().map(|url| (*url).to_owned()).collect();
-        Ranges::new("tidegate".into(), urls, destination, vec!["--ca=/ca.pem".into()])
+        let setup = Setup { ca: Some("/ca.pem".into()), ..Setup::default() };
+        let limits = Limits { link: Some(BitRate::mbps(80)), ..Limits::default() };
+        Ranges::new(Program { path: "tidegate".into(), setup }, urls, destination, limits)
     }
 
     #[test]
@@ -198,8 +203,11 @@ mod tests {
         let ranges = of(&["https://u:SECRET@h/x", "s3://b/k"], "file:///data").expect("servers");
         let command = ranges.command(4, Amount::Time(Duration::from_secs(1)));
         let text = format!("{command:?}");
-        assert!(text.contains("\"--ca=/ca.pem\"") && text.contains("\"--steady\", \"1000ms\""), "{text}");
-        assert!(!text.contains("SECRET"), "{text}");
+        assert!(text.contains("\"run\", \"-\"") && !text.contains("SECRET"), "{text}");
+        let Ok(Run::Ranges(run)) = serde_json::from_str(&command.told()) else { panic!("no ranges") };
+        assert_eq!(run.urls, ["https://u:SECRET@h/x", "s3://b/k"]);
+        assert_eq!((run.connections, run.until), (4, Until::Steady(Duration::from_secs(1))));
+        assert_eq!((run.limit_link, run.setup.ca), (Some(BitRate::mbps(80)), Some("/ca.pem".into())));
     }
 
     #[test]

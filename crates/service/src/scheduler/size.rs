@@ -1,19 +1,21 @@
 //! How much a job will move, as far as that can be learned in a moment: by looking at files of this host, or by asking
 //! the servers of URLs.
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
+use tidegate_contract::redact;
 use tidegate_control::ByteCount;
+use tidegate_spec::address::{End, Route, accession, local, scheme};
+use tidegate_spec::measure::SizeRun;
+use tidegate_spec::run::Run;
 
 use crate::job::Request;
 use crate::mover::gridftp_size;
 use crate::names::name_of;
+use crate::sampler::ours::Program;
 use crate::sampler::program::Invocation;
-use tidegate_contract::redact;
-use tidegate_spec::address::{End, Route, accession, local, scheme};
 
 /// What a job is taken to move where nobody knows: enough for sampling to pay, as of most jobs it does.
 pub(crate) const UNKNOWN: ByteCount = ByteCount::gib(1);
@@ -62,14 +64,12 @@ impl Size {
 #[derive(Clone, Debug)]
 pub struct Sizes {
     /// Our own program, which asks servers.
-    pub program: PathBuf,
-    /// What it is told of whom to trust.
-    pub servers: Vec<OsString>,
+    pub program: Program,
     /// GridFTP's, which asks its servers.
     pub globus: PathBuf,
 }
 
-/// What `tidegate size` prints.
+/// What a run of `size` prints.
 #[derive(Deserialize)]
 struct Report {
     bytes: Option<u64>,
@@ -96,9 +96,8 @@ impl Sizes {
         if urls.len() > MAX_URLS {
             return None;
         }
-        let mut program = Invocation::new(&self.program, "tidegate");
-        // An address may hold a password: it is not told on a command line.
-        program.arg("size").args(&self.servers).input((urls.join("\n") + "\n").into_bytes());
+        let run = SizeRun { urls: urls.to_vec(), setup: self.program.setup.clone() };
+        let program = Invocation::ours(&self.program.path, &Run::Size(Box::new(run)));
         let mut said = String::new();
         let ended = program.run(ASKING, |line, _| line.clone_into(&mut said)).await;
         let ended = ended.inspect_err(|error| tracing::debug!("a size is not known: {error}")).ok()?;
@@ -155,6 +154,8 @@ fn sum(paths: &[PathBuf], most: usize, end: Instant) -> Option<ByteCount> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_spec::setup::Setup;
+
     use super::*;
 
     #[test]
@@ -188,7 +189,8 @@ mod tests {
             .arg(text);
         assert!(writer.status().expect("started").success());
         let globus = directory.join("globus-url-copy");
-        Sizes { program, servers: vec!["--ca".into(), "/ca.pem".into()], globus }
+        let setup = Setup { ca: Some("/ca.pem".into()), ..Setup::default() };
+        Sizes { program: Program { path: program, setup }, globus }
     }
 
     #[tokio::test]
@@ -197,7 +199,8 @@ mod tests {
         let file = scratch.path().join("file");
         std::fs::write(&file, [0; 77]).expect("written");
         let file = file.to_str().expect("text");
-        let asks = r#"[ "$*" = "size --ca /ca.pem" ] && read url && [ "$url" = https://u:p@h/x ] && echo '{"bytes":5}'"#;
+        let asks = r#"[ "$*" = "run -" ] && told=$(cat) && case $told in
+            '{"size":{"urls":["https://u:p@h/x"],'*'"ca":"/ca.pem"'*) echo '{"bytes":5}';; *) exit 1;; esac"#;
         let sizes = script(scratch.path(), asks);
         let size = async |source: &str| sizes.of(&Request::transfer(source, "/b")).await;
         assert_eq!(size(file).await, Size::Files(ByteCount(77)));
@@ -207,16 +210,17 @@ mod tests {
             assert_eq!(size(unknown).await, Size::Unknown, "{unknown}");
         }
         // Files of other protocols are asked for in the same way, and GridFTP's by its own program.
-        let sizes = script(scratch.path(), r#"read url && [ "$url" = ftp://h/x ] && echo '{"bytes":6}'"#);
+        let sizes =
+            script(scratch.path(), r#"told=$(cat); case $told in *ftp://h/x*) echo '{"bytes":6}';; esac"#);
         assert_eq!(sizes.of(&Request::transfer("ftp://h/x", "/b")).await, Size::Servers(ByteCount(6)));
         let lists = r#"while [ "$1" != -do ]; do shift; done
             read pair; case $pair in "\"gsiftp://g/d/\" \"file:///"*/nowhere/0/\") ;; *) exit 1;; esac
             printf '%s\n' '"gsiftp://g/d/a" "file:///x/a" 0,-1 size=70;' '"gsiftp://g/d/b" "file:///x/b" 0,-1 size=5;' >"$2""#;
-        std::fs::rename(script(scratch.path(), lists).program, &sizes.globus).expect("renamed");
+        std::fs::rename(script(scratch.path(), lists).program.path, &sizes.globus).expect("renamed");
         let gridftp = Request::transfer("gsiftp://g/d/", "/b/");
         assert_eq!(sizes.of(&gridftp).await, Size::Servers(ByteCount(75)));
         let sizes = script(scratch.path(), "exit 1");
-        std::fs::rename(&sizes.program, &sizes.globus).expect("renamed");
+        std::fs::rename(&sizes.program.path, &sizes.globus).expect("renamed");
         assert_eq!(sizes.of(&gridftp).await, Size::Unknown, "nobody says");
         let sizes = script(scratch.path(), "exit 1");
         let told = Request { bytes: Some(ByteCount(9)), ..Request::transfer(file, "/b") };

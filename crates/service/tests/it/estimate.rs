@@ -20,10 +20,11 @@ use tidegate_service::job::{JobKind, Request};
 use tidegate_service::sampler::SamplerKind;
 use tidegate_service::scheduler::{Chooser, JobEstimator, Sizes};
 use tidegate_spec::pair::Pair;
+use tidegate_spec::setup::Setup;
 
 /// What a probe of `$n` streams prints whose rate has settled.
 const PROBE: &str = r#"
-n=$(echo "$*" | sed 's/.*fixed:\([0-9]*\).*/\1/')
+n=$(echo "$told" | sed 's/.*fixed:\([0-9]*\).*/\1/')
 r=$((n * 100000000))
 [ $r -gt 400000000 ] && r=400000000
 s="{\"read\":1,\"network\":$n,\"write\":1}"
@@ -68,10 +69,10 @@ fn program(directory: &Path, script: &str) -> Program {
     let mut writer = Command::new("sh");
     writer.args(["-c", "cat >\"$0\" && chmod 755 \"$0\""]).arg(&path).stdin(Stdio::piped());
     let mut writer = writer.spawn().expect("started");
-    let text = format!("#!/bin/sh\n{script}");
+    let text = format!("#!/bin/sh\ntold=$(cat)\n{script}");
     writer.stdin.take().expect("piped").write_all(text.as_bytes()).expect("written");
     assert!(writer.wait().expect("waited").success());
-    Program { path, arguments: Vec::new(), servers: Vec::new() }
+    Program { path, setup: Setup::default() }
 }
 
 fn pair() -> Pair {
@@ -214,7 +215,7 @@ async fn failures_are_one_line_or_an_older_answer() {
     assert!(error.to_string().contains("nothing came through"), "{error}");
     assert_eq!(place.kept().await, 0);
     // What fails on the way ends sampling early, and says so.
-    let until_two = format!("case \"$*\" in *fixed:4*) exit 1;; esac\n{PROBE}");
+    let until_two = format!("case \"$told\" in *fixed:4*) exit 1;; esac\n{PROBE}");
     let answer = ask(&place.estimator(&until_two), &asked).await.expect("an answer");
     assert!(answer.samples.len() == 2 && answer.notes[0].contains("ended early"), "{answer:?}");
     // And once something is known, that is told.
@@ -436,8 +437,8 @@ async fn old_logs_answer_whoever_accepts_their_age_even_where_nothing_samples() 
 async fn of_a_server_that_files_are_got_from_those_are_read() {
     let place = Place::new().await;
     // 10 MB/s a connection up to four, of the very file, told on standard input.
-    let script = r#"[ "$1" = ranges ] || exit 1; read url; [ "${url#*://}" = archive.example.org/x ] || exit 1
-        n=$3; [ "$n" -gt 4 ] && n=4
+    let script = r#"case $told in '{"ranges":{"urls":["'*'://archive.example.org/x"],'*) ;; *) exit 1;; esac
+        n=$(echo "$told" | sed 's/.*"connections":\([0-9]*\).*/\1/'); [ "$n" -gt 4 ] && n=4
         echo "{\"bytes\":1,\"time_us\":1,\"counted_bytes\":${n}0000000,\"counted_us\":1000000,\"end\":\"enough\"}""#;
     let estimator = place.estimator(script);
     for scheme in ["ftp", "https", "s3"] {
@@ -459,7 +460,7 @@ async fn of_a_server_that_files_are_got_from_those_are_read() {
 
 /// By programs that are not there.
 fn sizes() -> Sizes {
-    Sizes { program: "none".into(), servers: Vec::new(), globus: "none".into() }
+    Sizes { program: Program { path: "none".into(), setup: Setup::default() }, globus: "none".into() }
 }
 
 /// A job from here to the endpoint, of so much that sampling would pay.

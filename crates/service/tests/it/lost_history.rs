@@ -17,6 +17,7 @@ use tidegate_service::mover::{BoxFuture, Ended, Mover, Outcome, Run, StreamDeman
 use tidegate_service::names::Names;
 use tidegate_service::scheduler::{Limits, Sizes};
 use tidegate_service::server::{Options, Ready, run};
+use tidegate_spec::setup::Setup;
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Jobs that are done once the gate is open.
@@ -90,8 +91,8 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
         lease_term: tidegate_service::fleet::TERM,
         retention: Default::default(),
         limits: Limits::default(),
-        program: Program { path: path.clone(), arguments: Vec::new(), servers: Vec::new() },
-        sizes: Sizes { program: path, servers: Vec::new(), globus: "none".into() },
+        program: Program { path: path.clone(), setup: Setup::default() },
+        sizes: Sizes { program: Program { path, setup: Setup::default() }, globus: "none".into() },
         names: Names::default(),
         mover: Box::new(move || Ok(Arc::new(Gated(gated)))),
         epochs: Box::new(|id| format!("/nowhere/{id}").into()),

@@ -16,6 +16,7 @@ use tidegate_service::job::{Request, Summary};
 use tidegate_service::mover::{BoxFuture, Ended, Mover, Outcome, Run, StreamDemand};
 use tidegate_service::queue::Queue;
 use tidegate_service::scheduler::{self, Estimated, Limits, Scheduler};
+use tidegate_spec::setup::Setup;
 
 /// Moves so many epochs for each job, slowly, and then is done; estimates nothing.
 pub struct Still;
@@ -69,7 +70,7 @@ pub async fn api(config: &Config) -> Api {
     let history = format!("sqlite:{}", config.state.join("history.db").display());
     let history = History::open(&history).await.expect("a history");
     let queue = Arc::new(Queue::open(&config.state).await.expect("a queue"));
-    let program = Program { path: "tidegate".into(), arguments: Vec::new(), servers: Vec::new() };
+    let program = Program { path: "tidegate".into(), setup: Setup::default() };
     let estimator = Estimator::new(program, Some(history.clone()));
     let parts = scheduler::Parts {
         queue,
