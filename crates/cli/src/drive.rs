@@ -15,7 +15,7 @@ use tidegate_control::units::duration_in_words;
 use tidegate_control::{Arrival, BitRate, ByteCount, Epoch, PerStage, Stage, run};
 use tidegate_spec::control::Control;
 use tidegate_transfer::counters::Totals;
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, ErrorKind, Result, Retry};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::outage::{NO_SUCH_NAME, Next, Outage, pause};
@@ -192,7 +192,7 @@ impl Job<'_> {
             if let Some(memory) = &mut self.memory {
                 memory.learn(&record.epochs);
             }
-            if !error.is_retryable() || self.work.retry_for.is_zero() {
+            if error.kind.retry() != Retry::Outage || self.work.retry_for.is_zero() {
                 break Some(error);
             }
             let is_misspelt = !reached && error.is_no_such_name();

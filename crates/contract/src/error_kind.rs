@@ -35,14 +35,90 @@ pub enum ErrorKind {
     Io,
 }
 
+/// Whether trying again may help, and who does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Retry {
+    /// Nobody: the same request meets the same again.
+    Never,
+    /// Who schedules runs, so often: a run ends with it at once.
+    Later,
+    /// The run itself, for a time: an end does not answer.
+    Outage,
+}
+
 impl ErrorKind {
-    /// Whether an error of this kind comes of an end that does not answer, which time may mend.
-    pub const fn is_outage(self) -> bool {
-        matches!(self, Self::Connection | Self::Busy)
+    /// Each of them.
+    pub const ALL: [Self; 13] = [
+        Self::NotFound,
+        Self::Denied,
+        Self::NoSpace,
+        Self::Changed,
+        Self::Corrupt,
+        Self::UnsafeName,
+        Self::Busy,
+        Self::Authentication,
+        Self::Protocol,
+        Self::Connection,
+        Self::Interrupted,
+        Self::Usage,
+        Self::Io,
+    ];
+
+    /// Whether trying again may help.
+    pub const fn retry(self) -> Retry {
+        match self {
+            Self::NotFound | Self::Denied | Self::Authentication | Self::UnsafeName | Self::Usage => {
+                Retry::Never
+            }
+            Self::NoSpace | Self::Changed | Self::Corrupt | Self::Busy | Self::Protocol => Retry::Later,
+            Self::Interrupted | Self::Io => Retry::Later,
+            Self::Connection => Retry::Outage,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of programs, and those that each of them is tried again by.
+    const WORDS: [(&str, Retry); 13] = [
+        ("not_found", Retry::Never),
+        ("denied", Retry::Never),
+        ("no_space", Retry::Later),
+        ("changed", Retry::Later),
+        ("corrupt", Retry::Later),
+        ("unsafe_name", Retry::Never),
+        ("busy", Retry::Later),
+        ("authentication", Retry::Never),
+        ("protocol", Retry::Later),
+        ("connection", Retry::Outage),
+        ("interrupted", Retry::Later),
+        ("usage", Retry::Never),
+        ("io", Retry::Later),
+    ];
+
+    #[test]
+    fn every_kind_says_whether_trying_again_may_help() {
+        for (kind, (word, retry)) in ErrorKind::ALL.into_iter().zip(WORDS) {
+            assert_eq!(serde_json::to_value(kind).expect("a word"), word);
+            assert_eq!(kind.retry(), retry, "{word}");
+        }
+        let all = serde_json::from_str::<ErrorKind>("\"none\"").expect_err("no kind").to_string();
+        assert_eq!(all.matches('`').count(), 2 * (1 + ErrorKind::ALL.len()), "{all}");
     }
 
-    /// Whether the same request meets an error of this kind again.
-    pub const fn is_lasting(self) -> bool {
-        matches!(self, Self::NotFound | Self::Denied | Self::Authentication | Self::UnsafeName | Self::Usage)
+    #[test]
+    fn documents_and_python_know_every_kind_and_what_passes() {
+        let python = include_str!("../../python/python/tidegate/errors.py");
+        for (document, quote) in [(include_str!("../../../docs/copy.md"), "`"), (python, "\"")] {
+            let list = WORDS.map(|(word, _)| format!("{quote}{word}{quote}")).join(",");
+            assert!(document.split_whitespace().collect::<String>().contains(&list), "{list}");
+        }
+        let passing = python.lines().find_map(|line| line.strip_prefix("_PASSING = ")).expect("a list");
+        for (word, retry) in WORDS {
+            let never = if passing.contains(&format!("\"{word}\"")) { Retry::Never } else { Retry::Outage };
+            assert_ne!(retry, never, "{word}");
+        }
     }
 }

@@ -35,7 +35,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use tidegate_contract::{redact, text};
-use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::error::{Error, ErrorKind, Retry};
 use tidegate_transfer::manifest::Timestamp;
 use url::Url;
 
@@ -138,8 +138,12 @@ pub enum Why {
 
 impl Why {
     /// Whether the same request may be answered later.
-    pub const fn may_pass(self) -> bool {
-        matches!(self, Self::Busy | Self::Later | Self::Broken | Self::Unreachable)
+    pub const fn retry(self) -> Retry {
+        match self {
+            Self::Missing | Self::Denied | Self::Changed | Self::Senseless => Retry::Never,
+            Self::Busy | Self::Later | Self::Broken => Retry::Later,
+            Self::Unreachable => Retry::Outage,
+        }
     }
 }
 

@@ -187,11 +187,6 @@ impl SamplerError {
         let why = why.into().split_whitespace().collect::<Vec<_>>().join(" ");
         Self { failure, why: redact::line(&why, &[]) }
     }
-
-    /// Whether the same sample may succeed a little later.
-    pub const fn may_pass(&self) -> bool {
-        matches!(self.failure, Failure::Failed | Failure::Garbage)
-    }
 }
 
 /// A sample under way.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 use serde::{Deserialize, Deserializer, Serialize};
-pub use tidegate_contract::error_kind::ErrorKind;
+pub use tidegate_contract::error_kind::{ErrorKind, Retry};
 
 use crate::text::{elided, foreign, show};
 
@@ -107,11 +107,6 @@ impl Error {
     pub fn errno(&self) -> Option<i32> {
         let cause = &self.cause.as_ref()?.0;
         cause.raw_os_error().or_else(|| Some(errno_of(cause.kind())?.raw_os_error()))
-    }
-
-    /// Whether the same request may succeed later without anybody's help.
-    pub fn is_retryable(&self) -> bool {
-        matches!(self.kind, ErrorKind::Connection)
     }
 
     /// Whether it came of a host's name that does not exist.

@@ -425,6 +425,7 @@ mod tests {
     use super::*;
     use crate::catalogue::Catalogues;
     use crate::endpoint::{Config, Endpoint};
+    use crate::error::Retry;
     use crate::manifest::SEGMENT;
     use crate::outage::{Next, Outage, pause};
     use crate::pipeline::data_streams::{Arrivals, Supply};
@@ -498,7 +499,7 @@ mod tests {
         let error = transfer.step(PerStage::all(1)).expect_err("nobody answers");
         let waited = began.elapsed();
         drop(clock);
-        assert!(error.is_retryable() && error.message.contains("silent"), "{error}");
+        assert!(error.kind.retry() == Retry::Outage && error.message.contains("silent"), "{error}");
         assert!((SILENCE..SILENCE + setup.pace.epoch).contains(&waited), "{waited:?}");
     }
 
@@ -529,7 +530,7 @@ mod tests {
             }
         };
         let error = ended.expect_err("lost before its end");
-        assert!(error.is_retryable(), "{error}");
+        assert!(error.kind.retry() == Retry::Outage, "{error}");
         drop(transfer);
         assert!(!root.join("copy").exists());
 
@@ -548,7 +549,7 @@ mod tests {
             }
             tries += 1;
             let error = begin(&from, &to, &setup).err().expect("there is no network");
-            assert!(error.is_retryable(), "{error}");
+            assert!(error.kind.retry() == Retry::Outage, "{error}");
         }
         drop(clock);
         // 31.5 s until pauses are half a minute, and one of these each time from then on.

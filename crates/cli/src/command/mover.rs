@@ -16,7 +16,7 @@ use tidegate_service::fleet::words::{
     ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, PoolWords, ShardWords, SpreadRequest, encoded,
 };
 use tidegate_service::fleet::{FleetError, ShardContent};
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, ErrorKind, Result, Retry};
 use tidegate_transfer::spec::RunId;
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::transfer_id;
@@ -72,7 +72,8 @@ pub fn run(args: &MoverArgs) -> anyhow::Result<ExitCode> {
         Ok(code) => code,
         Err(error) => {
             terminal::complain(&in_one_line(&error));
-            let lasting = error.downcast_ref::<Error>().is_none_or(|error| error.kind.is_lasting());
+            let lasting =
+                error.downcast_ref::<Error>().is_none_or(|error| error.kind.retry() == Retry::Never);
             if lasting { CONFIGURATION } else { TRY_AGAIN }
         }
     };
@@ -168,7 +169,7 @@ impl Agent {
             let answer = match self.service.post("/mover/claim", &request).map_err(of) {
                 Ok(answer) => answer,
                 // A service that is started again, or another one, goes on where this one was.
-                Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {
+                Err(error) if error.kind.retry() == Retry::Outage && heard.elapsed() < PATIENCE => {
                     tracing::info!("{error}");
                     self.rest(REST);
                     continue;
@@ -201,7 +202,9 @@ impl Agent {
                             self.leave_out(&mut left_out, endpoint, pool, error)?;
                             heard = Instant::now();
                         }
-                        (Moved::BrokeOff(error), ..) if error.kind.is_lasting() => return Err(error.into()),
+                        (Moved::BrokeOff(error), ..) if error.kind.retry() == Retry::Never => {
+                            return Err(error.into());
+                        }
                         (Moved::BrokeOff(error) | Moved::Unreported(error), ..) => {
                             tracing::warn!("{error}");
                             in_vain += 1;
@@ -224,7 +227,7 @@ impl Agent {
         }
         let (now, all) = (Instant::now(), pool.endpoints.len());
         let name = pool.endpoints.get(usize::from(endpoint)).map_or("an endpoint", |words| &words.name);
-        left_out.failed(endpoint, error.kind.is_lasting(), now);
+        left_out.failed(endpoint, error.kind.retry() == Retry::Never, now);
         if left_out.is_hopeless(all, POOL_PATIENCE, now) {
             return Err(
                 error.within(format!("no endpoint of the pool {} will do, the last of them", pool.name))
@@ -292,7 +295,7 @@ impl Agent {
                 tracing::warn!("{error}");
                 Ok(Moved::Lost)
             }
-            Err(error) if error.kind.is_lasting() => Err(error.into()),
+            Err(error) if error.kind.retry() == Retry::Never => Err(error.into()),
             Err(error) => Ok(Moved::Unreported(error)),
             Ok(()) => Ok(broke.map_or(Moved::Done, Moved::BrokeOff)),
         }
@@ -302,7 +305,9 @@ impl Agent {
         let began = Instant::now();
         loop {
             match self.service.post::<()>("/mover/finish", report).map_err(of) {
-                Err(error) if error.is_retryable() && began.elapsed() < PATIENCE => self.rest(REST),
+                Err(error) if error.kind.retry() == Retry::Outage && began.elapsed() < PATIENCE => {
+                    self.rest(REST)
+                }
                 done => return done,
             }
             if self.stop.is_raised() {

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::error::{Error, ErrorKind, Retry};
 
 use crate::engine::{EngineArgs, Started, Status};
 use crate::exit::{self, usage};
@@ -118,7 +118,7 @@ fn follow(started: &mut dyn Started, is_over: impl Fn() -> bool) -> anyhow::Resu
                 told = Some(status);
             }
             // A controller may be away for a while; movers do without it.
-            Err(error) if error.kind.is_outage() && answered.elapsed() < PATIENCE => {
+            Err(error) if error.kind.retry() == Retry::Outage && answered.elapsed() < PATIENCE => {
                 tracing::info!("{error}");
             }
             Err(error) => return Err(error.into()),

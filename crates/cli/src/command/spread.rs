@@ -20,7 +20,7 @@ use tidegate_service::job::JobId;
 use tidegate_spec::copy::CopySpec;
 use tidegate_spec::filters::FilterSpec;
 use tidegate_spec::options::Options;
-use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::error::{Error, ErrorKind, Retry};
 use tidegate_transfer::transfer::Interrupt;
 
 use crate::engine::{EngineArgs, Started};
@@ -212,7 +212,7 @@ impl Run<'_> {
             }
             let standing: Standing = match self.service.get(&format!("/spreads/{}", self.id)).map_err(of) {
                 Ok(standing) => standing,
-                Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {
+                Err(error) if error.kind.retry() == Retry::Outage && heard.elapsed() < PATIENCE => {
                     thread::sleep(LOOK);
                     continue;
                 }

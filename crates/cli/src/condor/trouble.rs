@@ -3,7 +3,7 @@
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
 
-use tidegate_contract::error_kind::ErrorKind;
+use tidegate_contract::error_kind::{ErrorKind, Retry};
 use tidegate_contract::exit::Exit;
 use tidegate_contract::summary::FailedFile;
 use tidegate_contract::text::{one_line, shorten};
@@ -41,8 +41,9 @@ impl Trouble {
 
     /// Whether every request of a batch meets it, and not one for itself.
     pub const fn is_of_all(&self) -> bool {
-        self.kind.is_outage()
-            || matches!(self.kind, ErrorKind::Authentication | ErrorKind::Interrupted | ErrorKind::NoSpace)
+        use ErrorKind::{Authentication, Busy, Interrupted, NoSpace};
+        self.kind.retry() == Retry::Outage
+            || matches!(self.kind, Authentication | Busy | Interrupted | NoSpace)
     }
 
     /// The ad that tells of it.
@@ -56,29 +57,31 @@ impl Trouble {
             |how: &str| at_server("Authorization").with("FailureType", how).with("ShouldRefresh", false);
         let parameter = || {
             let version = env!("CARGO_PKG_VERSION");
-            (ad("Parameter").with("PluginVersion", version).with("PluginLaunched", true), NEVER)
+            ad("Parameter").with("PluginVersion", version).with("PluginLaunched", true)
         };
-        let (ad, retryable) = match self.kind {
+        let mut retry = self.kind.retry();
+        let ad = match self.kind {
             ErrorKind::Usage | ErrorKind::UnsafeName => parameter(),
             ErrorKind::NotFound | ErrorKind::Denied if self.is_here => parameter(),
             ErrorKind::NotFound | ErrorKind::Connection if let Some((how, host)) = unresolved(request) => {
-                let retryable = if how == "Definitive" { NEVER } else { SOON };
-                (ad("Resolution").with("FailedName", &*host).with("FailureType", how), retryable)
+                retry = if how == "Definitive" { Retry::Never } else { Retry::Outage };
+                ad("Resolution").with("FailedName", &*host).with("FailureType", how)
             }
-            ErrorKind::NotFound => (at_server("Specification"), NEVER),
-            ErrorKind::Denied => (refused("Authorization"), NEVER),
-            ErrorKind::Authentication => (refused("Authentication"), NEVER),
-            // Room at a destination may be made; the job's own disk is as large as it asked for.
+            ErrorKind::NotFound => at_server("Specification"),
+            ErrorKind::Denied => refused("Authorization"),
+            ErrorKind::Authentication => refused("Authentication"),
             ErrorKind::NoSpace => {
-                (at_server("Transfer").with("FailureType", "NoSpace"), if upload { SOON } else { NEVER })
+                // Room at a destination may be made; the job's own disk is as large as it asked for.
+                retry = if upload { retry } else { Retry::Never };
+                at_server("Transfer").with("FailureType", "NoSpace")
             }
-            ErrorKind::Connection if is_out_of_reach(request) => (at_server("Contact"), SOON),
+            ErrorKind::Connection if is_out_of_reach(request) => at_server("Contact"),
             ErrorKind::Connection | ErrorKind::Busy | ErrorKind::Interrupted => {
-                (at_server("Transfer").with("FailureType", "TimedOut"), SOON)
+                at_server("Transfer").with("FailureType", "TimedOut")
             }
-            _ => (at_server("Transfer"), SOON),
+            _ => at_server("Transfer"),
         };
-        ad.with("Retryable", retryable)
+        ad.with("Retryable", if retry == Retry::Never { NEVER } else { SOON })
             .with("ErrorCode", i64::from(Exit::of(self.kind).code()))
             .with("ErrorString", &*self.why)
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, ExitStatus};
 
 use tidegate_contract::text::one_line;
-use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::error::{Error, Result, Retry};
 
 use crate::engine::children::{Children, Launch};
 use crate::engine::quoting::{shell_word, shell_words};
@@ -126,7 +126,7 @@ impl Launch for There {
             Some(ending::TRY_AGAIN) => (format!("the mover at {place} left{last}"), true),
             Some(126 | 127 | 255) => {
                 let error = self.ssh.failed(status, complaint);
-                let may_help = !error.kind.is_lasting();
+                let may_help = error.kind.retry() != Retry::Never;
                 (error.message, may_help)
             }
             _ => (format!("the mover at {place} ended by {status}{last}"), true),

@@ -10,6 +10,7 @@ use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::fleet::Standing;
 use tidegate_service::history::Decision;
 use tidegate_service::job::{Job, JobId, State};
+use tidegate_transfer::error::Retry;
 
 use super::leases::of;
 use super::{PATIENCE, Service};
@@ -55,7 +56,7 @@ pub fn wait_for(service: &Service, id: JobId) -> anyhow::Result<ShownJob> {
             Ok(shown) if shown.job.state.is_final() => return Ok(shown),
             Ok(_) => heard = Instant::now(),
             // It may be started again, and goes on then.
-            Err(error) if error.is_retryable() && heard.elapsed() < PATIENCE => {}
+            Err(error) if error.kind.retry() == Retry::Outage && heard.elapsed() < PATIENCE => {}
             Err(error) => return Err(error.into()),
         }
         std::thread::sleep((began.elapsed() / 50).clamp(FIRST_POLL, POLL_INTERVAL));

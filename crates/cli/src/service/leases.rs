@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_service::fleet::Leave;
 use tidegate_service::fleet::words::{RenewRequest, Renewed};
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, ErrorKind, Result, Retry};
 use tidegate_transfer::fence::Fence;
 use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::transfer::Interrupt;
@@ -110,7 +110,7 @@ impl Held {
             }
             let Err(error) = self.renew() else { continue };
             let error = of(error);
-            if !error.is_retryable() || began.elapsed() > PATIENCE {
+            if error.kind.retry() != Retry::Outage || began.elapsed() > PATIENCE {
                 return Err(error);
             }
             thread::sleep(REST);
@@ -139,7 +139,7 @@ impl Held {
                     let error = of(error);
                     tracing::warn!("lease {}: {error}", self.lease);
                     // Nothing of it would be taken.
-                    if !error.is_retryable() {
+                    if error.kind.retry() != Retry::Outage {
                         *self.leave.lock() = Leave::none();
                         self.interrupt.raise();
                         return;

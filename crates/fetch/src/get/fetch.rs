@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidegate_contract::outage_line;
 use tidegate_control::units::duration_in_words;
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, ErrorKind, Result, Retry};
 use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::outage;
 use tidegate_transfer::pipeline::pool::Gate;
@@ -149,7 +149,7 @@ impl<'s> Worker<'s> {
         let answer = self.remote.look(&Self::ask(file, job.mirror, 0..u64::MAX, None));
         let seen = match answer {
             Ok(seen) => seen,
-            Err(refusal) if refusal.why.may_pass() => {
+            Err(refusal) if refusal.why.retry() != Retry::Never => {
                 return self.refused(job, None, refusal, |not_before| {
                     shared.queue.push(file, Task::Look, not_before);
                 });

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use md5::{Digest, Md5};
 use rusty_s3::Method;
 use tidegate_control::ByteCount;
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, ErrorKind, Result, Retry};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::sync::Mutex;
@@ -295,7 +295,7 @@ impl UploadConnection for S3Connection {
         for _ in 0..MAX_PAGES {
             let page = match self.client.uploads(&prefix, from.as_ref()) {
                 Ok(page) => page,
-                Err(failed) if failed.refusal.why.may_pass() => {
+                Err(failed) if failed.refusal.why.retry() != Retry::Never => {
                     return Err(failed.refusal);
                 }
                 Err(failed) => {

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use tidegate_control::units::duration_in_words;
-use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::error::{Error, ErrorKind, Retry};
 use tidegate_transfer::outage;
 use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::throttle::Throttle;
@@ -151,7 +151,7 @@ impl Worker<'_> {
         let mut tries = 0;
         loop {
             let refusal = match self.request(&mut what) {
-                Err(refusal) if refusal.why.may_pass() => refusal,
+                Err(refusal) if refusal.why.retry() != Retry::Never => refusal,
                 answer => return answer,
             };
             tries += 1;
@@ -249,7 +249,7 @@ impl Worker<'_> {
             return shared.part_failed(&file, error);
         }
         let tries = tries.max(before) + 1;
-        let may_help = refusal.why.may_pass();
+        let may_help = refusal.why.retry() != Retry::Never;
         if !may_help || tries > shared.settings.retries {
             drop(content);
             return shared.part_failed(&file, refusal.error);

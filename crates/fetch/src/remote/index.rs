@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use html5gum::{Token, Tokenizer};
 use percent_encoding::percent_decode_str;
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, ErrorKind, Result, Retry};
 use tidegate_transfer::path::join;
 use url::{Position, Url};
 
@@ -105,7 +105,7 @@ impl Index {
         let mut wait = WAIT;
         for _ in 1..TRIES {
             match self.try_page(url) {
-                Err(refusal) if refusal.why.may_pass() => {
+                Err(refusal) if refusal.why.retry() != Retry::Never => {
                     tracing::debug!("{}", refusal.error);
                     thread::sleep(refusal.retry_after.unwrap_or(wait).min(16 * WAIT));
                     wait *= 2;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::error::{Error, ErrorKind, Result, Retry};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
@@ -136,7 +136,7 @@ impl<P: Pages> Listing<P> {
             match self.pages.page(self.page, self.next.as_deref()) {
                 Ok(page) => break page,
                 Err(refusal) => {
-                    let again = refusal.why.may_pass();
+                    let again = refusal.why.retry() != Retry::Never;
                     if !again || tries >= TRIES {
                         return Some(Named::problem(&self.shown(), refusal.error));
                     }

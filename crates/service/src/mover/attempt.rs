@@ -4,6 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use tidegate_contract::error_kind::{ErrorKind, Retry};
 use tidegate_control::Epoch;
 use tokio::sync::{mpsc, watch};
 
@@ -106,9 +107,26 @@ pub enum Class {
 }
 
 impl Class {
-    /// Whether trying again may help.
-    pub const fn is_retryable(self) -> bool {
-        matches!(self, Self::NoSpace | Self::Unreachable | Self::Passing)
+    /// That of an error.
+    pub const fn of(kind: ErrorKind) -> Self {
+        match (kind, kind.retry()) {
+            (ErrorKind::Usage, _) => Self::Usage,
+            (ErrorKind::NotFound, _) => Self::NotFound,
+            (ErrorKind::NoSpace, _) => Self::NoSpace,
+            // Who is busy may be so for long: that is timed, too.
+            (ErrorKind::Busy, _) | (_, Retry::Outage) => Self::Unreachable,
+            (_, Retry::Never) => Self::Denied,
+            (_, Retry::Later) => Self::Passing,
+        }
+    }
+
+    /// Whether the job is tried again: so often, or for so long.
+    pub const fn retry(self) -> Retry {
+        match self {
+            Self::Usage | Self::NotFound | Self::Denied => Retry::Never,
+            Self::NoSpace | Self::Passing => Retry::Later,
+            Self::Unreachable => Retry::Outage,
+        }
     }
 
     /// Its name in decisions and logs.

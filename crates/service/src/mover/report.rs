@@ -1,6 +1,6 @@
 //! How a run of `tidegate` ended, from its exit code and the JSON that it printed.
 
-use tidegate_contract::error_kind::ErrorKind;
+use tidegate_contract::error_kind::Retry;
 use tidegate_contract::exit::Exit as Code;
 use tidegate_contract::outage_line::{self, Outage};
 use tidegate_contract::redact;
@@ -31,9 +31,8 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
         Ok(Some(Code::NoSpace)) => Outcome::Failed(Class::NoSpace),
         Ok(Some(Code::Refused)) => Outcome::Failed(Class::Denied),
         Ok(Some(Code::SomeFailed)) => Outcome::Failed(match error_kind {
-            Some(kind) if kind.is_outage() => Class::Unreachable,
-            // A bucket that does not exist: no try will make it.
-            Some(ErrorKind::NotFound) => Class::NotFound,
+            // Of what else ended it the failures tell. A bucket that does not exist no try will make.
+            Some(kind) if let class @ (Class::Unreachable | Class::NotFound) = Class::of(kind) => class,
             _ => of_failures(failures),
         }),
         // Asked to stop and then killed: it goes on later from its journal.
@@ -94,14 +93,14 @@ pub fn away(line: &str, request: &Request) -> Option<Away> {
 
 /// The class of a run in which some files failed: if all of them will fail again, so will it.
 fn of_failures(failures: &[FailedFile]) -> Class {
-    let all = |fits: fn(ErrorKind) -> bool| {
-        !failures.is_empty() && failures.iter().all(|failure| fits(failure.kind))
+    let all = |fits: fn(Class) -> bool| {
+        !failures.is_empty() && failures.iter().all(|failure| fits(Class::of(failure.kind)))
     };
-    if all(|kind| kind == ErrorKind::NotFound) {
+    if all(|class| class == Class::NotFound) {
         Class::NotFound
-    } else if all(ErrorKind::is_lasting) {
+    } else if all(|class| class.retry() == Retry::Never) {
         Class::Denied
-    } else if all(|kind| kind.is_lasting() || kind.is_outage()) {
+    } else if all(|class| class.retry() != Retry::Later) {
         Class::Unreachable
     } else {
         Class::Passing

@@ -14,6 +14,7 @@ use crate::job::{Event, JobId, JobKind, Request, Summary};
 use crate::mover::{Away, Class, Ended, Outcome, Run};
 use crate::queue::{GIVEN_UP, Note, QueueError};
 use crate::traffic::OwnJob;
+use tidegate_contract::error_kind::Retry;
 use tidegate_contract::summary::Status;
 use tidegate_contract::text::{count, one_line};
 use tidegate_spec::address::Route;
@@ -266,8 +267,8 @@ impl Task {
             Outcome::Failed(class) if past.allows(class, ended, request) => {
                 let (since, rest) = {
                     let rng = &mut shared.board.lock().await.rng;
-                    match class {
-                        Class::Unreachable => {
+                    match class.retry() {
+                        Retry::Outage => {
                             let since = past.outage_since(ended);
                             // The last try is at the end of the time for it.
                             let left = left(request, since);
@@ -300,14 +301,14 @@ impl Task {
             Outcome::Failed(class) => {
                 let tries = failures.saturating_add(1);
                 let message = &ended.message;
-                let why = match class {
-                    Class::Unreachable => {
+                let why = match class.retry() {
+                    Retry::Outage => {
                         let lasted = duration_in_words(lasted(past.outage_since(ended)));
                         format!("{}{GIVEN_UP}{lasted})", message.split(GIVEN_UP).next().unwrap_or(message))
                     }
-                    _ if class.is_retryable() && tries == 1 => format!("{message}{GIVEN_UP}1 try)"),
-                    _ if class.is_retryable() => format!("{message}{GIVEN_UP}{tries} tries)"),
-                    _ => message.clone(),
+                    Retry::Later if tries == 1 => format!("{message}{GIVEN_UP}1 try)"),
+                    Retry::Later => format!("{message}{GIVEN_UP}{tries} tries)"),
+                    Retry::Never => message.clone(),
                 };
                 shared.decide(
                     pair,
@@ -421,9 +422,10 @@ impl Past {
 
     /// Whether the job is tried again.
     fn allows(&self, class: Class, ended: &Ended, request: &Request) -> bool {
-        match class {
-            Class::Unreachable => lasted(self.outage_since(ended)) < Duration::from_secs(request.retry_for_s),
-            _ => class.is_retryable() && self.failures < request.retries,
+        match class.retry() {
+            Retry::Outage => lasted(self.outage_since(ended)) < Duration::from_secs(request.retry_for_s),
+            Retry::Later => self.failures < request.retries,
+            Retry::Never => false,
         }
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tidegate_control::{BitRate, ByteCount, PathDelay};
 
 use crate::counters::StreamCounters;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::manifest::BLOCK;
 use crate::pipeline::dialer::Dialer;
 use crate::pipeline::joint::{JoinedStream, Joint};
@@ -57,7 +57,7 @@ pub fn open_patiently<T>(mut open: impl FnMut() -> Result<T>, over: impl Fn() ->
     let mut failures = 0;
     loop {
         match open() {
-            Err(error) if error.is_retryable() && failures < ATTEMPTS && !over() => {
+            Err(error) if error.kind.retry() == Retry::Outage && failures < ATTEMPTS && !over() => {
                 tracing::debug!("no stream yet: {error}");
                 thread::sleep(FIRST_PAUSE * (1 << failures));
                 failures += 1;

@@ -12,6 +12,7 @@ use crate::common::{Fixture, assert_same_tree, drive, limit, write};
 use rustix::process::{Resource, getrlimit, setrlimit};
 use socket2::{Domain, Socket, Type};
 use testkit::proxy::{Fault, Plan, Proxy};
+use tidegate_transfer::error::Retry;
 use tidegate_transfer::transfer::link::Link;
 use tidegate_transfer::transfer::route::begin;
 
@@ -154,7 +155,7 @@ fn a_session_that_is_closed_before_its_welcome_is_opened_again_a_few_times() {
     f.address.port = never;
     let begun = Instant::now();
     let error = Link::open(&f.address, None).expect_err("given up");
-    assert!(error.is_retryable(), "{error}");
+    assert!(error.kind.retry() == Retry::Outage, "{error}");
     assert!(!forwarded.load(SeqCst) && begun.elapsed() < Duration::from_secs(15));
     // Where nobody listens nothing is tried again.
     f.address.port =

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common::peer::{Server, file};
 use crate::common::{Fixture, dial, terms, write};
 use tidegate_control::{ByteCount, PerStage};
-use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::error::{Error, ErrorKind, Retry};
 use tidegate_transfer::hash::Digest;
 use tidegate_transfer::offer::{Again, OFFER_ENTRIES, Verdict};
 use tidegate_transfer::quota::Allowance;
@@ -96,7 +96,7 @@ fn a_ticket_has_so_many_sessions_and_no_more() {
     assert!(error.kind == ErrorKind::Busy && error.message.contains("--sessions"), "{error}");
     // A command waits for a place, as for a host that is away.
     let error = Link::open(&prey.address, None).expect_err("one too many");
-    assert!(error.is_retryable() && error.message.contains("--sessions"), "{error}");
+    assert!(error.kind.retry() == Retry::Outage && error.message.contains("--sessions"), "{error}");
     prey.serves_others();
     for (outbox, ..) in open {
         outbox.close();

@@ -11,7 +11,7 @@ use tidegate_control::PerStage;
 use tidegate_service::fleet::words::{ListedShards, ShardWords, SpreadRequest, encoded};
 use tidegate_service::fleet::{Packer, ShardContent, Standing};
 use tidegate_service::job::JobId;
-use tidegate_transfer::error::Result;
+use tidegate_transfer::error::{Result, Retry};
 use tidegate_transfer::plan::{PlanListener, Planned};
 use tidegate_transfer::selection::Selection;
 use tidegate_transfer::sys::sync::Mutex;
@@ -90,7 +90,8 @@ impl ShardListing<'_> {
         };
         let began = Instant::now();
         while let Err(error) = self.service.post::<Standing>(&path, &body).map_err(of) {
-            if !error.is_retryable() || began.elapsed() > PATIENCE || self.interrupt.is_raised() {
+            if error.kind.retry() != Retry::Outage || began.elapsed() > PATIENCE || self.interrupt.is_raised()
+            {
                 return Err(error);
             }
             thread::sleep(REST);
@@ -108,7 +109,9 @@ impl ShardListing<'_> {
         loop {
             match self.service.get(&format!("/spreads/{}", self.id)).map_err(of) {
                 Err(error)
-                    if error.is_retryable() && asked.elapsed() < PATIENCE && !self.interrupt.is_raised() =>
+                    if error.kind.retry() == Retry::Outage
+                        && asked.elapsed() < PATIENCE
+                        && !self.interrupt.is_raised() =>
                 {
                     thread::sleep(REST);
                 }
