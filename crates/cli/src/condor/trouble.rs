@@ -40,7 +40,7 @@ impl Trouble {
     }
 
     /// Whether every request of a batch meets it, and not one for itself.
-    pub const fn is_of_all(&self) -> bool {
+    pub fn is_of_all(&self) -> bool {
         use ErrorKind::{Authentication, Busy, Interrupted, NoSpace};
         self.kind.retry() == Retry::Outage
             || matches!(self.kind, Authentication | Busy | Interrupted | NoSpace)
@@ -167,6 +167,7 @@ mod tests {
             (ErrorKind::Corrupt, false, "Transfer", "", "0"),
             (ErrorKind::Changed, false, "Transfer", "", "0"),
             (ErrorKind::Io, false, "Transfer", "", "0"),
+            (ErrorKind::Protocol, false, "Transfer", "", "0"),
         ] {
             let ad = Trouble::new(kind, "why\nnot").told(&request, upload);
             let said = ["ErrorType", "FailureType", "Retryable"].map(|name| word(&ad, name));

@@ -167,6 +167,7 @@ mod tests {
             (1, some(&["not_found", "denied"]), false, Failed(Class::Denied)),
             (1, some(&["authentication"]), false, Failed(Class::Denied)),
             (1, some(&["not_found", "connection"]), false, Failed(Class::Unreachable)),
+            (1, some(&["busy", "usage"]), false, Failed(Class::Unreachable)),
             (1, some(&["corrupt", "connection"]), false, Failed(Class::Passing)),
             (
                 1,
