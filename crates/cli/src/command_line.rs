@@ -230,7 +230,7 @@ pub fn main(words: &[OsString]) -> ExitCode {
     refused.map_or_else(run, |error| Err(error.into())).unwrap_or_else(|error| {
         if let Some(optimizer) = cli.command.asks_for_json() {
             // Nothing was begun, and a script still gets its one object.
-            let summary = summary::Summary::of_nothing(optimizer, &error);
+            let summary = summary::of_nothing(optimizer, &error);
             let _ = terminal::print_json(&summary);
         }
         terminal::complain(&exit::in_one_line(&error));

@@ -35,7 +35,7 @@ use crate::recorder::Recorder;
 use crate::run_memory::{RunMemory, notice};
 use crate::ssh::{OverSsh, Words};
 use crate::steady::UntilSteady;
-use crate::summary::{FailedFile, Files, Status, Summary, failed_file};
+use crate::summary::{self, Besides, FailedFile, Files, Status, Summary, failed_file};
 
 /// What moves data once it has begun.
 pub struct Begun {
@@ -156,6 +156,8 @@ pub struct Job<'a> {
 pub struct Ended {
     /// What happened.
     pub summary: Summary,
+    /// What people are told besides.
+    pub besides: Besides,
     /// What ended it early.
     pub error: Option<Error>,
     /// Every epoch.
@@ -237,8 +239,10 @@ impl Job<'_> {
             failure.message = self.work.words.text(&failure.message);
         }
         let summary = sum.summary(duration, &self, &record, error.as_ref());
-        tracing::info!("{}", summary.line(&self.title));
-        Ok(Ended { summary, error, epochs: record.epochs, moved })
+        tracing::info!("{}", summary::line(&summary, &self.title));
+        let setpoint = record.epochs.last().map(|epoch| epoch.concurrency);
+        let besides = Besides { stages: self.work.stages, setpoint, dry: self.work.dry };
+        Ok(Ended { summary, besides, error, epochs: record.epochs, moved })
     }
 
     fn attempt(
@@ -358,7 +362,7 @@ impl Sum {
         let complete = error.is_none() && failed == 0 && self.failures.is_empty();
         let unfinished = self.carried.min(self.kept);
         let bytes = self.bytes + (self.carried - unfinished);
-        let printed = tidegate_contract::summary::Summary {
+        Summary {
             status: Status::of(error.map(|error| error.kind), failed.max(self.failures.len() as u64)),
             verified: complete,
             files: Files {
@@ -382,15 +386,7 @@ impl Sum {
             error_kind: error.map(|error| error.kind),
             errno: error.and_then(Error::errno),
             log: record.path.as_ref().map(|path| path.display().to_string()),
-            unchecked: 0,
-            sidecars: Vec::new(),
-            converted: Vec::new(),
-        };
-        Summary {
-            printed,
-            stages: job.work.stages,
-            setpoint: record.epochs.last().map(|epoch| epoch.concurrency),
-            dry: job.work.dry,
+            ..Summary::default()
         }
     }
 }

@@ -11,6 +11,7 @@ use tidegate_spec::run::Setup;
 
 use crate::caller::Caller;
 use crate::drive::{Ended, Job, Work};
+use crate::summary;
 
 /// What a run prints, and where it writes its epochs. Some commands cannot be told to be `QUIET`, or write no
 /// `EPOCHS` where they are told to; then there is no such option.
@@ -97,7 +98,7 @@ pub fn finish(job: Job<'_>) -> anyhow::Result<ExitCode> {
     if json || !quiet {
         return report(&ended, json, &caller);
     }
-    ended.summary.complain();
+    summary::complain(&ended.summary);
     Ok(code_of(&ended, &caller))
 }
 
@@ -112,7 +113,7 @@ pub fn print(ended: &Ended, json: bool, caller: &Caller) -> anyhow::Result<()> {
     if json {
         caller.print_json(&ended.summary)?;
     } else {
-        ended.summary.print()?;
+        summary::print(&ended.summary, &ended.besides)?;
     }
     Ok(())
 }
@@ -122,7 +123,7 @@ fn code_of(ended: &Ended, caller: &Caller) -> ExitCode {
     if let Some(error) = &ended.error {
         caller.complain(&error.message);
     }
-    ExitCode::from(ended.summary.code(ended.error.as_ref()))
+    ExitCode::from(ended.summary.exit(ended.error.as_ref().map(|error| error.kind)).code())
 }
 
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! How a run ended: for people in a few lines, for scripts as one JSON object.
 
-use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use serde::Serialize;
 use tidegate_contract::redact;
-pub use tidegate_contract::summary::{FailedFile, Files, Status};
+pub use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
 use tidegate_contract::text::{self, show};
 use tidegate_control::{BitRate, ByteCount, Concurrency, Stage};
 use tidegate_transfer::error::Error;
@@ -16,35 +14,15 @@ use crate::{exit, terminal};
 /// Most failures printed one by one; the first 10,000 are in the JSON.
 const SHOWN_FAILURES: usize = 20;
 
-/// How a run ended: what scripts are told, and what people are told besides.
-#[derive(Clone, Debug, Serialize)]
-#[serde(transparent)]
-pub struct Summary {
-    /// What scripts are told.
-    pub printed: tidegate_contract::summary::Summary,
+/// What people are told besides of how a run ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Besides {
     /// The stages that there were.
-    #[serde(skip)]
     pub stages: &'static [Stage],
     /// Workers in the last epoch.
-    #[serde(skip)]
     pub setpoint: Option<Concurrency>,
     /// Whether both sides were only compared.
-    #[serde(skip)]
     pub dry: bool,
-}
-
-impl Deref for Summary {
-    type Target = tidegate_contract::summary::Summary;
-
-    fn deref(&self) -> &Self::Target {
-        &self.printed
-    }
-}
-
-impl DerefMut for Summary {
-    fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.printed
-    }
 }
 
 /// A file that did not arrive, as it is told.
@@ -68,154 +46,143 @@ pub fn complain_of(failures: &[FailedFile], failed: u64, all: &str) {
     }
 }
 
-impl Summary {
-    /// The exit code.
-    pub fn code(&self, error: Option<&Error>) -> u8 {
-        self.exit(error.map(|error| error.kind)).code()
+/// The summary of a run that ended before anything was begun.
+pub fn of_nothing(optimizer: &str, error: &anyhow::Error) -> Summary {
+    let ours = error.downcast_ref::<Error>();
+    let kind = ours.map(|error| error.kind);
+    Summary {
+        status: kind.map_or(Status::Failed, |kind| Status::of(Some(kind), 0)),
+        optimizer: optimizer.to_owned(),
+        error: Some(redact::text(&exit::in_one_line(error)).into_owned()),
+        error_kind: kind,
+        errno: ours.and_then(Error::errno),
+        ..Summary::default()
     }
+}
 
-    /// The summary of a run that ended before anything was begun.
-    pub fn of_nothing(optimizer: &str, error: &anyhow::Error) -> Self {
-        let ours = error.downcast_ref::<Error>();
-        let kind = ours.map(|error| error.kind);
-        let printed = tidegate_contract::summary::Summary {
-            status: kind.map_or(Status::Failed, |kind| Status::of(Some(kind), 0)),
-            optimizer: optimizer.to_owned(),
-            error: Some(redact::text(&exit::in_one_line(error)).into_owned()),
-            error_kind: kind,
-            errno: ours.and_then(Error::errno),
-            ..Default::default()
+/// Notes what ended it early.
+pub fn ended_by(summary: &mut Summary, error: &Error) {
+    summary.error = Some(error.to_string());
+    summary.error_kind = Some(error.kind);
+    summary.errno = error.errno();
+}
+
+/// Prints it for people: the result on standard output, failures on standard error.
+pub fn print(summary: &Summary, besides: &Besides) -> std::io::Result<()> {
+    complain(summary);
+    terminal::print(&text(summary, besides))
+}
+
+/// Tells what failed, on standard error.
+pub fn complain(summary: &Summary) {
+    let all = match summary.sidecars.iter().any(|name| name == "failed.txt") {
+        true => "failed.txt lists what can be tried again",
+        false => "--json lists up to 10,000",
+    };
+    complain_of(&summary.failures, summary.files.failed, all);
+}
+
+/// What was done and how it ended in one line, for a log.
+pub fn line(summary: &Summary, what: &str) -> String {
+    let Files { total, ok, failed, skipped, .. } = summary.files;
+    let seconds = Duration::from_millis(summary.duration_ms).as_secs_f64();
+    let (bytes, rate) = (ByteCount(summary.bytes), BitRate(summary.goodput_bps));
+    let mut line = format!(
+        "{what}: {}, {ok} of {} moved, {bytes} in {seconds:.1} s, {rate}",
+        summary.status.name(),
+        count(total)
+    );
+    for (number, what) in [(skipped, "there already"), (failed, "failed")] {
+        if number > 0 {
+            line.push_str(&format!(", {number} {what}"));
+        }
+    }
+    let first = summary.failures.first().map(|failure| &failure.message);
+    if let Some(why) = summary.error.as_ref().or(first) {
+        line.push_str(&format!(": {why}"));
+    }
+    line
+}
+
+fn text(summary: &Summary, besides: &Besides) -> String {
+    let seconds = Duration::from_millis(summary.duration_ms).as_secs_f64();
+    let Files { total, ok, failed, skipped, refreshed, deleted } = summary.files;
+    let mut text = if besides.dry {
+        match failed {
+            // What was not reached is neither the same nor different.
+            _ if summary.error.is_some() => {
+                format!("not all compared: {} the same, {failed} missing or different so far", count(skipped))
+            }
+            0 => format!("{} the same on both sides, compared in {seconds:.1} s", count(skipped)),
+            _ => format!("{failed} of {} missing or different", count(total)),
+        }
+    } else if summary.status == Status::Complete && ok == 0 && refreshed > 0 {
+        format!(
+            "nothing to send: {} there already, mode or time set of {refreshed}, looked at in {seconds:.1} s",
+            count(skipped)
+        )
+    } else if summary.status == Status::Complete && ok == 0 && deleted == 0 {
+        format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
+    } else {
+        let (before, checked) = match summary.status {
+            Status::Complete if summary.unchecked == 0 => ("", "all verified"),
+            Status::Complete => ("", "all there"),
+            Status::Incomplete => ("incomplete: ", "verified"),
+            Status::Interrupted => ("interrupted: ", "verified"),
+            Status::NoSpace => ("no space left: ", "verified"),
+            Status::Failed => ("failed: ", "verified"),
         };
-        Self { printed, stages: &Stage::ALL, setpoint: None, dry: false }
-    }
-
-    /// Notes what ended it early.
-    pub fn ended_by(&mut self, error: &Error) {
-        self.error = Some(error.to_string());
-        self.error_kind = Some(error.kind);
-        self.errno = error.errno();
-    }
-
-    /// Prints it for people: the result on standard output, failures on standard error.
-    pub fn print(&self) -> std::io::Result<()> {
-        self.complain();
-        terminal::print(&self.text())
-    }
-
-    /// Tells what failed, on standard error.
-    pub fn complain(&self) {
-        let all = match self.sidecars.iter().any(|name| name == "failed.txt") {
-            true => "failed.txt lists what can be tried again",
-            false => "--json lists up to 10,000",
+        let (bytes, rate) = (ByteCount(summary.bytes), BitRate(summary.goodput_bps));
+        let mut text = match ok {
+            0 if summary.kept_bytes > 0 => format!("{before}nothing complete after {seconds:.1} s"),
+            0 => format!("{before}nothing new after {seconds:.1} s"),
+            _ => format!("{before}{}, {bytes}, {checked} in {seconds:.1} s: {rate}", count(ok)),
         };
-        complain_of(&self.failures, self.files.failed, all);
-    }
-
-    /// What was done and how it ended in one line, for a log.
-    pub fn line(&self, what: &str) -> String {
-        let Files { total, ok, failed, skipped, .. } = self.files;
-        let seconds = Duration::from_millis(self.duration_ms).as_secs_f64();
-        let (bytes, rate) = (ByteCount(self.bytes), BitRate(self.goodput_bps));
-        let mut line = format!(
-            "{what}: {}, {ok} of {} moved, {bytes} in {seconds:.1} s, {rate}",
-            self.status.name(),
-            count(total)
-        );
-        for (number, what) in [(skipped, "there already"), (failed, "failed")] {
-            if number > 0 {
-                line.push_str(&format!(", {number} {what}"));
-            }
+        if summary.kept_bytes > 0 {
+            text.push_str(&format!(
+                ", about {} of unfinished files kept: the same command continues with them",
+                ByteCount(summary.kept_bytes)
+            ));
         }
-        let first = self.failures.first().map(|failure| &failure.message);
-        if let Some(why) = self.error.as_ref().or(first) {
-            line.push_str(&format!(": {why}"));
+        if failed > 0 {
+            text.push_str(&format!(", {failed} of {total} failed"));
         }
-        line
-    }
-
-    fn text(&self) -> String {
-        let seconds = Duration::from_millis(self.duration_ms).as_secs_f64();
-        let Files { total, ok, failed, skipped, refreshed, deleted } = self.files;
-        let mut text = if self.dry {
-            match failed {
-                // What was not reached is neither the same nor different.
-                _ if self.error.is_some() => {
-                    format!(
-                        "not all compared: {} the same, {failed} missing or different so far",
-                        count(skipped)
-                    )
-                }
-                0 => format!("{} the same on both sides, compared in {seconds:.1} s", count(skipped)),
-                _ => format!("{failed} of {} missing or different", count(total)),
-            }
-        } else if self.status == Status::Complete && ok == 0 && refreshed > 0 {
-            format!(
-                "nothing to send: {} there already, mode or time set of {refreshed}, looked at in {seconds:.1} s",
-                count(skipped)
-            )
-        } else if self.status == Status::Complete && ok == 0 && deleted == 0 {
-            format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
-        } else {
-            let (before, checked) = match self.status {
-                Status::Complete if self.unchecked == 0 => ("", "all verified"),
-                Status::Complete => ("", "all there"),
-                Status::Incomplete => ("incomplete: ", "verified"),
-                Status::Interrupted => ("interrupted: ", "verified"),
-                Status::NoSpace => ("no space left: ", "verified"),
-                Status::Failed => ("failed: ", "verified"),
-            };
-            let (bytes, rate) = (ByteCount(self.bytes), BitRate(self.goodput_bps));
-            let mut text = match ok {
-                0 if self.kept_bytes > 0 => format!("{before}nothing complete after {seconds:.1} s"),
-                0 => format!("{before}nothing new after {seconds:.1} s"),
-                _ => format!("{before}{}, {bytes}, {checked} in {seconds:.1} s: {rate}", count(ok)),
-            };
-            if self.kept_bytes > 0 {
-                text.push_str(&format!(
-                    ", about {} of unfinished files kept: the same command continues with them",
-                    ByteCount(self.kept_bytes)
-                ));
-            }
-            if failed > 0 {
-                text.push_str(&format!(", {failed} of {total} failed"));
-            }
-            if skipped > 0 {
-                text.push_str(&format!(", {skipped} there already"));
-            }
-            if refreshed > 0 {
-                text.push_str(&format!(", mode or time set of {refreshed}"));
-            }
-            if self.unchecked > 0 {
-                text.push_str(&format!(", {} without a checksum to check", self.unchecked));
-            }
-            if self.resent_bytes > 0 {
-                text.push_str(&format!(", {} sent again", ByteCount(self.resent_bytes)));
-            }
-            text
-        };
-        if deleted > 0 {
-            text.push_str(&format!(", {deleted} deleted"));
+        if skipped > 0 {
+            text.push_str(&format!(", {skipped} there already"));
         }
-        if let Some(last) = self.setpoint {
-            let each = |of: &dyn Fn(Stage) -> String| {
-                let stages = self.stages.iter().map(|stage| format!("{stage} {}", of(*stage)));
-                stages.collect::<Vec<_>>().join(", ")
-            };
-            let mean = each(&|stage| format!("{:.1}", self.concurrency_mean[stage]));
-            text.push_str(&format!("\n  workers  {mean} on average ({})", self.optimizer));
-            text.push_str(&format!("\n  at last  {}", each(&|stage| last[stage].to_string())));
-            if let Some(log) = &self.log {
-                text.push_str(&format!("\n  epochs   {log}"));
-            }
+        if refreshed > 0 {
+            text.push_str(&format!(", mode or time set of {refreshed}"));
         }
-        if !self.sidecars.is_empty() {
-            text.push_str(&format!("\n  beside   {}", self.sidecars.join(", ")));
+        if summary.unchecked > 0 {
+            text.push_str(&format!(", {} without a checksum to check", summary.unchecked));
         }
-        if !self.converted.is_empty() {
-            text.push_str(&format!("\n  made     {}", self.converted.join(", ")));
+        if summary.resent_bytes > 0 {
+            text.push_str(&format!(", {} sent again", ByteCount(summary.resent_bytes)));
         }
         text
+    };
+    if deleted > 0 {
+        text.push_str(&format!(", {deleted} deleted"));
     }
+    if let Some(last) = besides.setpoint {
+        let each = |of: &dyn Fn(Stage) -> String| {
+            let stages = besides.stages.iter().map(|stage| format!("{stage} {}", of(*stage)));
+            stages.collect::<Vec<_>>().join(", ")
+        };
+        let mean = each(&|stage| format!("{:.1}", summary.concurrency_mean[stage]));
+        text.push_str(&format!("\n  workers  {mean} on average ({})", summary.optimizer));
+        text.push_str(&format!("\n  at last  {}", each(&|stage| last[stage].to_string())));
+        if let Some(log) = &summary.log {
+            text.push_str(&format!("\n  epochs   {log}"));
+        }
+    }
+    if !summary.sidecars.is_empty() {
+        text.push_str(&format!("\n  beside   {}", summary.sidecars.join(", ")));
+    }
+    if !summary.converted.is_empty() {
+        text.push_str(&format!("\n  made     {}", summary.converted.join(", ")));
+    }
+    text
 }
 
 /// So many files, in words.
@@ -229,24 +196,23 @@ mod tests {
 
     use super::*;
 
-    type Printed = tidegate_contract::summary::Summary;
+    const BESIDES: Besides = Besides { stages: &Stage::ALL, setpoint: None, dry: false };
 
-    fn summary(printed: Printed) -> Summary {
-        Summary { printed, ..Summary::of_nothing("auto", &anyhow::anyhow!("no")) }
+    fn told(summary: Summary) -> String {
+        text(&summary, &BESIDES)
     }
 
-    fn complete() -> Printed {
-        Printed { status: Status::Complete, verified: true, ..Printed::default() }
+    fn complete() -> Summary {
+        Summary { status: Status::Complete, verified: true, ..Summary::default() }
     }
 
     #[test]
     fn what_was_not_checked_is_not_called_verified() {
         let files = Files { total: 2, ok: 2, ..Files::default() };
         let sidecars = vec!["runs.tsv".to_owned()];
-        let got = Printed { files, bytes: 2 << 20, unchecked: 1, sidecars, verified: false, ..complete() };
-        let got = Summary { stages: &[], ..summary(got) };
+        let got = Summary { files, bytes: 2 << 20, unchecked: 1, sidecars, verified: false, ..complete() };
         assert_eq!(
-            got.text(),
+            told(got),
             "2 files, 2 MiB, all there in 0.0 s: 0 bit/s, 1 without a checksum to check\n  beside   runs.tsv"
         );
     }
@@ -255,44 +221,35 @@ mod tests {
     fn the_text_says_what_happened() {
         let files = Files { total: 3, ok: 2, failed: 0, skipped: 1, refreshed: 0, deleted: 0 };
         let copied =
-            Printed { files, bytes: 3 << 20, duration_ms: 1500, goodput_bps: 16_777_216, ..complete() };
-        assert_eq!(
-            summary(copied).text(),
-            "2 files, 3 MiB, all verified in 1.5 s: 16.8 Mbit/s, 1 there already"
-        );
+            Summary { files, bytes: 3 << 20, duration_ms: 1500, goodput_bps: 16_777_216, ..complete() };
+        assert_eq!(told(copied), "2 files, 3 MiB, all verified in 1.5 s: 16.8 Mbit/s, 1 there already");
         let files = Files { total: 1, ok: 0, failed: 0, skipped: 1, refreshed: 0, deleted: 0 };
-        let nothing = summary(Printed { files, ..complete() });
-        assert_eq!(nothing.text(), "nothing to do: 1 file there already, looked at in 0.0 s");
+        let nothing = Summary { files, ..complete() };
+        assert_eq!(told(nothing), "nothing to do: 1 file there already, looked at in 0.0 s");
         let files = Files { refreshed: 1, ..files };
-        let set = summary(Printed { files, ..complete() });
+        let set = Summary { files, ..complete() };
         let wanted = "nothing to send: 1 file there already, mode or time set of 1, looked at in 0.0 s";
-        assert_eq!(set.text(), wanted);
+        assert_eq!(told(set), wanted);
         let files = Files { total: 3, ok: 0, failed: 1, skipped: 2, refreshed: 0, deleted: 0 };
-        let nothing_new = Printed { files, status: Status::Incomplete, verified: false, ..complete() };
+        let nothing_new = Summary { files, status: Status::Incomplete, verified: false, ..complete() };
         let wanted = "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already";
-        assert_eq!(summary(nothing_new.clone()).text(), wanted);
-        let kept = Printed { status: Status::Interrupted, kept_bytes: 60 << 20, ..nothing_new };
-        let kept = summary(kept);
+        assert_eq!(told(nothing_new.clone()), wanted);
+        let kept = Summary { status: Status::Interrupted, kept_bytes: 60 << 20, ..nothing_new };
         assert_eq!(
-            kept.text(),
+            told(kept),
             "interrupted: nothing complete after 0.0 s, about 60 MiB of unfinished files kept: the same command continues with them, 1 of 3 failed, 2 there already"
         );
-        let different = summary(Printed { files, verified: false, ..complete() });
-        let different = Summary { dry: true, ..different };
-        assert_eq!(different.text(), "1 of 3 files missing or different");
-        let ended =
-            Printed { error: Some("the connection was lost".to_owned()), ..different.printed.clone() };
-        let ended = Summary { printed: ended, ..different };
-        assert_eq!(ended.text(), "not all compared: 2 files the same, 1 missing or different so far");
+        let dry = Besides { dry: true, ..BESIDES };
+        let different = Summary { files, verified: false, ..complete() };
+        assert_eq!(text(&different, &dry), "1 of 3 files missing or different");
+        let ended = Summary { error: Some("the connection was lost".to_owned()), ..different };
+        assert_eq!(text(&ended, &dry), "not all compared: 2 files the same, 1 missing or different so far");
     }
 
     #[test]
-    fn scripts_are_told_the_contract_and_nothing_else() {
-        let told = summary(complete());
-        let json = |value: &dyn Fn() -> serde_json::Result<String>| value().expect("JSON");
-        assert_eq!(json(&|| serde_json::to_string(&told)), json(&|| serde_json::to_string(&told.printed)));
+    fn scripts_are_told_of_a_run_that_did_not_begin() {
         let error = anyhow::Error::from(Error::new(ErrorKind::NoSpace, "no room at tg://SECRET@h/x"));
-        let told = Summary::of_nothing("auto", &error);
+        let told = of_nothing("auto", &error);
         assert_eq!((told.status, told.error_kind), (Status::NoSpace, Some(ErrorKind::NoSpace)));
         assert_eq!(told.error.as_deref(), Some("no room at tg://h/x"));
     }

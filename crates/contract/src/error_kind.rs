@@ -109,16 +109,19 @@ mod tests {
     }
 
     #[test]
-    fn documents_and_python_know_every_kind_and_what_passes() {
+    fn documents_and_packages_know_every_kind_and_what_passes() {
         let python = include_str!("../../python/python/tidegate/errors.py");
         for (document, quote) in [(include_str!("../../../docs/copy.md"), "`"), (python, "\"")] {
             let list = WORDS.map(|(word, _)| format!("{quote}{word}{quote}")).join(",");
             assert!(document.split_whitespace().collect::<String>().contains(&list), "{list}");
         }
+        let airflow = include_str!("../../../plugins/airflow/src/tidegate_airflow/operator.py");
+        let lasting = airflow.lines().find_map(|line| line.strip_prefix("LASTING = ")).expect("a set");
         let passing = python.lines().find_map(|line| line.strip_prefix("_PASSING = ")).expect("a list");
         for (word, retry) in WORDS {
             let never = if passing.contains(&format!("\"{word}\"")) { Retry::Never } else { Retry::Outage };
             assert_ne!(retry, never, "{word}");
+            assert_eq!(retry == Retry::Never, lasting.contains(&format!("\"{word}\"")), "{word}");
         }
     }
 }

@@ -1,10 +1,12 @@
 //! How a run ended, as the one JSON object that `--json` prints: what scripts read, and what the service reads of the
 //! programs that it runs.
 
+use std::time::Duration;
+
 use serde::de::IntoDeserializer;
 use serde::de::value::StringDeserializer;
 use serde::{Deserialize, Deserializer, Serialize};
-use tidegate_control::PerStage;
+use tidegate_control::{BitRate, ByteCount, PerStage};
 
 use crate::error_kind::ErrorKind;
 use crate::exit::Exit;
@@ -74,6 +76,9 @@ pub struct Summary {
     /// Files that archives were converted to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub converted: Vec<String>,
+    /// The answer to an estimation job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<serde_json::Value>,
 }
 
 /// How a run ended, in a word.
@@ -163,6 +168,40 @@ impl Summary {
         }
     }
 
+    /// This of the last run, with the numbers of those `before` it added: what they moved is there already for this one.
+    #[must_use]
+    pub fn after(self, before: &Self) -> Self {
+        let ok = self.files.ok.saturating_add(before.files.ok);
+        let skipped = self.files.skipped.saturating_sub(before.files.ok);
+        let files = Files {
+            // A source that is moved away has less from run to run; one that was not reached has none.
+            total: self.files.total.max(before.files.total).max(ok + skipped + self.files.failed),
+            ok,
+            failed: self.files.failed,
+            skipped,
+            refreshed: self.files.refreshed.saturating_add(before.files.refreshed),
+            deleted: self.files.deleted.saturating_add(before.files.deleted),
+        };
+        let bytes = self.bytes.saturating_add(before.bytes).saturating_add(before.unfinished_bytes);
+        let duration_ms = self.duration_ms.saturating_add(before.duration_ms);
+        let weighed = |summary: &Self, stage| summary.concurrency_mean[stage] * summary.duration_ms as f64;
+        let concurrency_mean = match duration_ms {
+            0 => self.concurrency_mean,
+            all => PerStage::from_fn(|stage| (weighed(&self, stage) + weighed(before, stage)) / all as f64),
+        };
+        let optimizer = if self.optimizer.is_empty() { before.optimizer.clone() } else { self.optimizer };
+        Self {
+            files,
+            bytes,
+            resent_bytes: self.resent_bytes.saturating_add(before.resent_bytes),
+            duration_ms,
+            goodput_bps: BitRate::over(ByteCount(bytes), Duration::from_millis(duration_ms)).0,
+            optimizer,
+            concurrency_mean,
+            ..self
+        }
+    }
+
     /// Whether nothing is there, and all that failed was refused.
     pub fn is_refused(&self) -> bool {
         let refused = [ErrorKind::Authentication, ErrorKind::Denied];
@@ -194,6 +233,7 @@ impl Default for Summary {
             unchecked: 0,
             sidecars: Vec::new(),
             converted: Vec::new(),
+            estimate: None,
         }
     }
 }
@@ -238,6 +278,11 @@ mod tests {
             (ErrorKind::UnsafeName, Some(ErrorKind::Connection))
         );
         assert_eq!(serde_json::to_string(&read).expect("JSON"), FULL);
+        let python = include_str!("../../python/python/tidegate/results.py");
+        let told: serde_json::Map<String, serde_json::Value> = serde_json::from_str(FULL).expect("an object");
+        for key in told.keys() {
+            assert!(python.contains(&format!("\n    {key}: ")), "TransferResult is to have {key}");
+        }
         assert_eq!(serde_json::to_string(&Summary::default()).expect("JSON"), EMPTY);
         assert_eq!(serde_json::from_str::<Summary>("{}").expect("a summary"), Summary::default());
     }
@@ -272,5 +317,40 @@ mod tests {
             assert_eq!(Status::of(error, failed), status);
             assert_eq!(serde_json::to_value(status).expect("JSON"), status.name());
         }
+    }
+
+    #[test]
+    fn a_summary_has_what_all_runs_moved() {
+        let files = |total, ok, failed, skipped| Files { total, ok, failed, skipped, ..Files::default() };
+        let first = Summary {
+            files: files(100, 60, 40, 0),
+            bytes: 500,
+            unfinished_bytes: 100,
+            duration_ms: 1000,
+            concurrency_mean: PerStage::all(2.0),
+            optimizer: "auto".to_owned(),
+            ..Summary::default()
+        };
+        // One that reached nobody.
+        let second = Summary { duration_ms: 1000, ..Summary::default() }.after(&first);
+        assert_eq!((second.files, second.bytes, &second.optimizer[..]), (files(100, 60, 0, 0), 600, "auto"));
+        let last = Summary {
+            status: Status::Complete,
+            verified: true,
+            files: files(100, 30, 0, 70),
+            bytes: 300,
+            duration_ms: 2000,
+            concurrency_mean: PerStage::all(5.0),
+            optimizer: "aimd".to_owned(),
+            ..Summary::default()
+        };
+        let all = last.after(&second);
+        assert_eq!((all.status, all.verified, &all.optimizer[..]), (Status::Complete, true, "aimd"));
+        // Ten were there before the first.
+        assert_eq!((all.files, all.bytes, all.duration_ms), (files(100, 90, 0, 10), 900, 4000));
+        assert_eq!((all.goodput_bps, all.concurrency_mean), (1800, PerStage::all(3.0)));
+        // What is moved away is not listed again.
+        let rest = Summary { files: files(40, 40, 0, 0), ..Summary::default() }.after(&first);
+        assert_eq!(rest.files, files(100, 100, 0, 0));
     }
 }

@@ -12,10 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::OFlags;
+use tidegate_contract::summary::Summary;
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::history::Timestamp;
-use crate::job::{JobId, LogFormat, Progress, Request, Summary};
+use crate::job::{JobId, LogFormat, Progress, Request};
 use tidegate_contract::text::{count, one_line};
 
 /// What happened to a job.

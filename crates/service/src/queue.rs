@@ -27,9 +27,11 @@ use sqlx::{AssertSqlSafe, Row};
 use thiserror::Error;
 
 use tidegate_contract::redact;
+use tidegate_contract::summary::Summary;
 
 use crate::database::{Backend, Database, Transaction, why};
-use crate::job::{Event, IllegalTransition, JobId, Progress, State, Summary};
+use crate::job::written::Written;
+use crate::job::{Event, IllegalTransition, JobId, Progress, State};
 use crate::names::Names;
 
 /// The most jobs that are not at their end; more are refused.
@@ -266,7 +268,7 @@ impl Queue {
             .bind(note.not_before_ms.filter(|_| to == State::Retrying))
             .bind(now_ms)
             .bind(to.is_final().then_some(now_ms))
-            .bind(json(note.summary.as_ref()))
+            .bind(json(note.summary.as_ref().map(Written::from).as_ref()))
             .bind(json(note.progress.as_ref()))
             .bind(number(id))
             .bind(from.name())

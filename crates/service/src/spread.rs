@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_contract::error_kind::ErrorKind;
-use tidegate_contract::summary::{FailedFile, Files, Status};
+use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
 use tidegate_contract::text::count;
 use tidegate_control::{Arrival, BitRate, ByteCount, Epoch, PerStage};
 use tokio::time::{Instant, sleep};
 
 use crate::fleet::{Fleet, FleetError, Standing};
 use crate::history::Timestamp;
-use crate::job::{JobKind, Request, Summary};
+use crate::job::{JobKind, Request};
 use crate::mover::{BoxFuture, Class, Ended, Mover, Outcome, Run, StreamDemand};
 
 /// How often it is looked at: what its epochs are.

@@ -47,7 +47,7 @@ use crate::progress::{FileBar, UnderWay};
 use crate::run_memory::MemoryArgs;
 use crate::settings::{StateArgs, optimizer, pace};
 use crate::ssh::Words;
-use crate::summary::Status;
+use crate::summary::{self, Status};
 use convert::{ConvertTo, Converter};
 use converting::{Archive, Converted, Converting};
 use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
@@ -316,7 +316,7 @@ fn convert(converting: Converting, ended: &mut Ended, results: &Mutex<Results>, 
     }
     if let Some(error) = interrupted.filter(|_| whole) {
         ended.summary.status = Status::Interrupted;
-        ended.summary.ended_by(&error);
+        summary::ended_by(&mut ended.summary, &error);
         ended.error = Some(error);
     }
 }
@@ -389,7 +389,7 @@ fn finish(
         let error = Error::new(ErrorKind::NotFound, "nothing was named: the list is empty");
         ended.summary.status = Status::Failed;
         ended.summary.verified = false;
-        ended.summary.ended_by(&error);
+        summary::ended_by(&mut ended.summary, &error);
         ended.error = Some(error);
     }
     let whole = ended.error.is_none();
@@ -409,7 +409,7 @@ fn finish(
     let summary = &ended.summary;
     let code = match (ended.error.as_ref(), results.error.as_ref()) {
         (None, Some(error)) => exit::of_kind(error.kind),
-        (Some(_), _) => summary.code(ended.error.as_ref()),
+        (Some(_), _) => summary.exit(ended.error.as_ref().map(|error| error.kind)).code(),
         (None, None) => {
             let kinds: Vec<_> = summary.failures.iter().map(|failure| failure.kind).collect();
             code(summary.files.ok + summary.files.skipped, &kinds)

@@ -102,7 +102,10 @@ fn text(shown: &ShownJob) -> String {
         if summary.duration_ms > 0 {
             let verified = if summary.verified { ", all verified" } else { "" };
             add("moved", format!("{} in {seconds:.1} s{verified}", ByteCount(summary.bytes)));
-            add("streams", format!("{:.1} on average ({})", summary.streams_mean, summary.optimizer));
+            add(
+                "streams",
+                format!("{:.1} on average ({})", summary.concurrency_mean.network, summary.optimizer),
+            );
         }
         for failure in summary.failures.iter().take(5) {
             add("failed", failure.message.clone());

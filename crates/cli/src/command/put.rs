@@ -393,5 +393,5 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool, caller: &Caller) -
             ByteCount(bytes)
         ))?;
     }
-    Ok(ExitCode::from(summary.code(None)))
+    Ok(summary.exit(None).into())
 }

@@ -232,7 +232,7 @@ async fn a_rule_chooses_the_streams_of_each_slice() {
         assert_eq!(summary.optimizer, rule);
         assert!(world.read(copy) == world.read("tree/large"), "{rule}");
         if rule == "fixed:3" {
-            assert!(told(&world, "-p").is_empty() && summary.streams_mean == 3.0, "{summary:?}");
+            assert!(told(&world, "-p").is_empty() && summary.concurrency_mean.network == 3.0, "{summary:?}");
             continue;
         }
         // What the rule asked for is what the program was told, for each epoch that it was shown.

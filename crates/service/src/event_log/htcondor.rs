@@ -105,7 +105,7 @@ fn line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Summary;
+    use tidegate_contract::summary::Summary;
 
     #[test]
     fn events_are_written_as_htcondor_writes_them() {

@@ -5,10 +5,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use tidegate_contract::error_kind::{ErrorKind, Retry};
+use tidegate_contract::summary::Summary;
 use tidegate_control::Epoch;
 use tokio::sync::{mpsc, watch};
 
-use crate::job::{JobId, Request, Summary};
+use crate::job::{JobId, Request};
 
 /// A future that may be kept beside others of its kind.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;

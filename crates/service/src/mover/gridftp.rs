@@ -17,13 +17,13 @@ use std::sync::Mutex;
 use std::time::Instant;
 
 use tidegate_contract::error_kind::ErrorKind;
-use tidegate_contract::summary::{FailedFile, Files, Status};
-use tidegate_control::{BitRate, ByteCount, Epoch, Host};
+use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
+use tidegate_control::{BitRate, ByteCount, Epoch, Host, PerStage};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::estimate::FEW;
-use crate::job::{Request, StreamRule, Summary};
+use crate::job::{Request, StreamRule};
 use crate::sampler::{credential, gridftp};
 use tidegate_spec::address;
 
@@ -244,7 +244,7 @@ impl Attempt<'_> {
             duration_ms: time.as_millis() as u64,
             goodput_bps: BitRate::over(ByteCount(bytes), time).0,
             optimizer,
-            streams_mean,
+            concurrency_mean: PerStage { network: streams_mean, ..PerStage::all(0.0) },
             ..Summary::default()
         }
     }

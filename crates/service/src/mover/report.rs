@@ -4,9 +4,9 @@ use tidegate_contract::error_kind::Retry;
 use tidegate_contract::exit::Exit as Code;
 use tidegate_contract::outage_line::{self, Outage};
 use tidegate_contract::redact;
-use tidegate_contract::summary::{self, FailedFile, Files};
+use tidegate_contract::summary::{FailedFile, Files, Summary};
 
-use crate::job::{Request, Summary};
+use crate::job::Request;
 use crate::queue::GIVEN_UP;
 
 use super::attempt::{Away, Class, Ended, Outcome};
@@ -19,8 +19,7 @@ pub(crate) const MAX_FAILURES: usize = 20;
 
 /// How a run of ours ended.
 pub fn ended(exit: &Exit, request: &Request) -> Ended {
-    let printed =
-        exit.output.as_deref().and_then(|output| serde_json::from_slice::<summary::Summary>(output).ok());
+    let printed = exit.output.as_deref().and_then(|output| serde_json::from_slice::<Summary>(output).ok());
     let failures = printed.as_ref().map_or(&[][..], |printed| &printed.failures[..]);
     let error_kind = printed.as_ref().and_then(|printed| printed.error_kind);
     let outcome = match exit.code().map(Code::from_code) {
@@ -52,21 +51,17 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
         Outcome::Stopped => "stopped where it can go on".to_owned(),
         Outcome::Failed(_) => said.or_else(|| last_line(&exit.messages)).unwrap_or_else(|| how(exit)),
     };
+    // Without what is longer than it is useful, and what is this host's alone.
     let summary = printed.map(|printed| Summary {
-        status: printed.status,
-        verified: printed.verified,
         files: Files { refreshed: 0, ..printed.files },
-        bytes: printed.bytes,
-        unfinished_bytes: printed.unfinished_bytes,
-        resent_bytes: printed.resent_bytes,
-        duration_ms: printed.duration_ms,
-        goodput_bps: printed.goodput_bps,
         optimizer: cut(&printed.optimizer, request),
-        streams_mean: printed.concurrency_mean.network,
         failures: shown(printed.failures, request),
         error: printed.error.map(|error| cut(&error, request)),
-        error_kind: printed.error_kind,
-        estimate: None,
+        errno: None,
+        log: None,
+        sidecars: Vec::new(),
+        converted: Vec::new(),
+        ..printed
     });
     Ended { outcome, message: cut(&message, request), summary }
 }

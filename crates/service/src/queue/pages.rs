@@ -5,8 +5,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use sqlx::Row;
 use sqlx::any::AnyRow;
+use tidegate_contract::summary::Summary;
 
 use super::{MAX_PAGE, Queue, QueueResult, number};
+use crate::job::written::Written;
 use crate::job::{Job, JobId, Progress, Request, State, stored};
 use tidegate_spec::pair::{Pair, Site};
 
@@ -203,7 +205,11 @@ impl Queue {
                 Some(text) => serde_json::from_str(&text).map_err(unreadable)?,
                 None => Progress::default(),
             },
-            summary: summary.map(|text| serde_json::from_str(&text)).transpose().map_err(unreadable)?,
+            summary: summary
+                .map(|text| serde_json::from_str::<Written>(&text))
+                .transpose()
+                .map_err(unreadable)?
+                .map(Summary::from),
         })
     }
 }

@@ -5,11 +5,13 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tidegate_contract::summary::Summary;
 use tidegate_contract::text::one_line;
 use tokio::time::sleep;
 
 use crate::event_log::{self, Logged};
-use crate::job::{JobId, LogFormat, Request, Summary};
+use crate::job::written::Written;
+use crate::job::{JobId, LogFormat, Request};
 use crate::output_file;
 
 use super::SchedulerState;
@@ -97,5 +99,5 @@ impl SchedulerState {
 
 /// The result of a transfer, as its file has it.
 pub(super) fn result_of(summary: &Summary) -> Option<String> {
-    serde_json::to_string_pretty(summary).ok()
+    serde_json::to_string_pretty(&Written::from(summary)).ok()
 }

@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use crate::event_log::Logged;
 use crate::history::{Circumstances, Origin, Timestamp, Transfer};
-use crate::job::{Event, JobId, JobKind, Request, Summary};
+use crate::job::{Event, JobId, JobKind, Request};
 use crate::mover::{Away, Class, Ended, Outcome, Run};
 use crate::queue::{GIVEN_UP, Note, QueueError};
 use crate::traffic::OwnJob;
 use tidegate_contract::error_kind::Retry;
-use tidegate_contract::summary::Status;
+use tidegate_contract::summary::{Status, Summary};
 use tidegate_contract::text::{count, one_line};
 use tidegate_spec::address::Route;
 use tidegate_spec::pair::Pair;
@@ -328,7 +328,7 @@ impl Task {
 
     fn remember(&self, ended: &Ended, circumstances: Circumstances) {
         let Some(summary) = &ended.summary else { return };
-        let streams = (summary.streams_mean > 0.0).then_some(summary.streams_mean);
+        let streams = Some(summary.concurrency_mean.network).filter(|&streams| streams > 0.0);
         if summary.duration_ms == 0 {
             return;
         }

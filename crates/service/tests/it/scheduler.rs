@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tidegate_contract::summary::{Files, Status};
+use tidegate_contract::summary::{Files, Status, Summary};
 use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Epoch, PerStage, Rng};
 use tidegate_service::history::{Decision, Transfer};
-use tidegate_service::job::{Dependency, JobId, JobKind, Progress, Request, State, Summary};
+use tidegate_service::job::{Dependency, JobId, JobKind, Progress, Request, State};
 use tidegate_service::mover::{BoxFuture, Class, Ended, Mover, Outcome, Run, StreamDemand};
 use tidegate_service::queue::Queue;
 use tidegate_service::scheduler::{Estimated, JobEstimator, Limits, Memory, Parts, Scheduler};

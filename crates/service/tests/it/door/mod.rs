@@ -6,13 +6,13 @@ pub mod client;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_contract::summary::Status;
+use tidegate_contract::summary::{Status, Summary};
 use tidegate_control::Epoch;
 use tidegate_service::api::{Api, ApiParts, Config};
 use tidegate_service::estimate::{Estimator, Program};
 use tidegate_service::fleet::Fleet;
 use tidegate_service::history::{History, Recorder};
-use tidegate_service::job::{Request, Summary};
+use tidegate_service::job::Request;
 use tidegate_service::mover::{BoxFuture, Ended, Mover, Outcome, Run, StreamDemand};
 use tidegate_service::queue::Queue;
 use tidegate_service::scheduler::{self, Estimated, Limits, Scheduler};
