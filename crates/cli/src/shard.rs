@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::io::Write;
 use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use tidegate_transfer::fence::Fence;
 use tidegate_transfer::selection::Selection;
 use tidegate_transfer::spec::RunId;
 use tidegate_transfer::split::{Split, SplitTask};
+use tidegate_transfer::sys::whole_file::WholeFile;
 use tidegate_transfer::terms::Terms;
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::Setup;
@@ -73,9 +75,9 @@ impl Bound {
 
     /// That many from now on. Whole or not at all: it is read at any time.
     pub fn set(&self, streams: u16) -> std::io::Result<()> {
-        let beside = self.0.with_extension("new");
-        std::fs::write(&beside, format!("{streams}\n"))?;
-        std::fs::rename(&beside, &self.0)
+        let mut file = WholeFile::begin(&self.0, 0o666)?;
+        writeln!(file, "{streams}")?;
+        file.show()
     }
 }
 

@@ -12,15 +12,14 @@ mod spool;
 mod sums;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs;
 use std::io::{self, BufWriter};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, Result};
-use tidegate_transfer::sys::durable::settle_name;
+use tidegate_transfer::sys::whole_file::WholeFile;
 use tidegate_transfer::text::show;
 use url::Url;
 
@@ -212,28 +211,13 @@ fn replace(
     directory: &Path,
     name: &str,
     mode: u32,
-    content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+    content: impl FnOnce(&mut BufWriter<WholeFile>) -> io::Result<()>,
 ) -> Result<()> {
-    let (temporary, file) = create(directory, name, mode)?;
+    let path = directory.join(name);
     let write = || {
-        let mut out = BufWriter::new(file);
+        let mut out = BufWriter::new(WholeFile::begin(&path, mode)?);
         content(&mut out)?;
-        out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
-        fs::rename(&temporary, directory.join(name))?;
-        settle_name(&directory.join(name))
+        out.into_inner().map_err(io::IntoInnerError::into_error)?.commit()
     };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        Error::io("write", directory.join(name).as_os_str().as_bytes(), error)
-    })
-}
-
-/// A new file beside the one it is for.
-fn create(directory: &Path, name: &str, mode: u32) -> Result<(PathBuf, File)> {
-    let temporary = directory.join(format!(".{name}.{}.new", std::process::id()));
-    // Left over by a process that had our number.
-    let _ = fs::remove_file(&temporary);
-    let file = OpenOptions::new().read(true).write(true).create_new(true).mode(mode).open(&temporary);
-    let file = file.map_err(|error| Error::io("create", temporary.as_os_str().as_bytes(), error))?;
-    Ok((temporary, file))
+    write().map_err(|error| Error::io("write", path.as_os_str().as_bytes(), error))
 }

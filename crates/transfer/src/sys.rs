@@ -23,3 +23,4 @@ pub mod sync;
 pub(crate) mod tcp;
 pub mod thread;
 pub mod whereabouts;
+pub mod whole_file;

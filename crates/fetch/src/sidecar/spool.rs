@@ -2,12 +2,14 @@
 
 use std::borrow::Borrow;
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use tidegate_transfer::error::{Error, Result};
+use tidegate_transfer::sys::fs::nameless;
 
 /// How much is gathered before it is written.
 const BUFFER: usize = 64 << 10;
@@ -25,8 +27,8 @@ pub struct Spool<K> {
 impl<K: Ord> Spool<K> {
     /// An empty one on the file system of `directory`.
     pub fn new(directory: &Path) -> Result<Self> {
-        let (path, file) = super::create(directory, "spool", 0o600)?;
-        fs::remove_file(&path).map_err(failed)?;
+        let create = |error| Error::io("create a file in", directory.as_os_str().as_bytes(), error);
+        let file = nameless(directory).map_err(create)?;
         Ok(Self { file, end: 0, buffer: Vec::new(), places: BTreeMap::new() })
     }
 

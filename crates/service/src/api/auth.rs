@@ -4,10 +4,10 @@
 //! is derived from the token, so that a restart signs nobody out, and cannot be turned back into it. A sign-in
 //! code, which the service prints as a link, holds until the service ends.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::extract::{Request, State};
@@ -16,6 +16,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use blake3::Hash;
+use tidegate_transfer::sys::whole_file::{WholeFile, write_whole};
 
 use super::problem::Problem;
 use crate::queue::SharedQueue;
@@ -193,34 +194,17 @@ pub(crate) async fn share_token(directory: &Path, queue: &SharedQueue) -> io::Re
 
 /// Writes a file only its owner can read, unless it is there already.
 fn write_private(path: &Path, content: &str) -> io::Result<()> {
-    let beside = write_beside(path, content)?;
-    let linked = fs::hard_link(&beside, path);
-    fs::remove_file(&beside)?;
-    match linked {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(unwritten(path, &error)),
-        _ => Ok(()),
-    }
+    let write = || {
+        let mut file = WholeFile::begin(path, 0o600)?;
+        file.write_all(content.as_bytes())?;
+        file.commit_new().map(drop)
+    };
+    write().map_err(|error| unwritten(path, &error))
 }
 
 /// Writes a file only its owner can read, in place of the one before.
 pub(crate) fn replace_private(path: &Path, content: &str) -> io::Result<()> {
-    let beside = write_beside(path, content)?;
-    fs::rename(&beside, path).map_err(|error| unwritten(path, &error))
-}
-
-/// Writes it under another name, which nothing stays of where that fails.
-fn write_beside(path: &Path, content: &str) -> io::Result<PathBuf> {
-    let beside = PathBuf::from(format!("{}.{}", path.display(), std::process::id()));
-    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside);
-    let written = file.and_then(|mut file| {
-        file.write_all(content.as_bytes())?;
-        file.sync_all()
-    });
-    if let Err(error) = written {
-        let _ = fs::remove_file(&beside);
-        return Err(unwritten(path, &error));
-    }
-    Ok(beside)
+    write_whole(path, 0o600, content.as_bytes()).map_err(|error| unwritten(path, &error))
 }
 
 fn unwritten(path: &Path, error: &io::Error) -> io::Error {
@@ -236,6 +220,7 @@ fn random() -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;

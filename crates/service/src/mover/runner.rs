@@ -1,10 +1,11 @@
 //! The mover that runs programs, and leaves what they tell.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use tidegate_transfer::sys::whole_file::WholeFile;
 use tokio::sync::{mpsc, watch};
 
 use crate::job::{JobId, Request};
@@ -147,9 +148,13 @@ async fn hand_on(mut share: watch::Receiver<u16>, bounds: &Path) {
 
 /// Whole or not at all: the child reads it whenever it likes.
 async fn write_bounds(path: &Path, most: u16) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    tokio::fs::write(&beside, format!("{most}\n")).await?;
-    tokio::fs::rename(&beside, path).await
+    let path = path.to_path_buf();
+    let write = move || {
+        let mut file = WholeFile::begin(&path, 0o666)?;
+        writeln!(file, "{most}")?;
+        file.show()
+    };
+    tokio::task::spawn_blocking(write).await.map_err(io::Error::other)?
 }
 
 /// How an attempt ends for which a file of the service's own cannot be written: where only room is missing, that is an outage of

@@ -9,10 +9,9 @@ pub use rustix::fs::{
 
 pub use std::fs::File;
 
-use std::io::Write as _;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -216,27 +215,8 @@ pub(super) fn private_directory(directory: &Path) -> std::io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory)
 }
 
-/// Private files written by this process so far.
-static WRITES: AtomicU64 = AtomicU64::new(0);
-
-/// Writes a file that only its owner may read, whole or not at all, in a directory that is made if need be.
-pub fn write_private(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    if let Some(directory) = path.parent() {
-        private_directory(directory)?;
-    }
-    // Neither another process nor another thread of this one writes to the same.
-    let (process, write) = (std::process::id(), WRITES.fetch_add(1, Relaxed));
-    let temporary = path.with_extension(format!("new{process}-{write}"));
-    let mut options = std::fs::OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    let written = file.write_all(content).and_then(|()| file.sync_all());
-    let written = written.and_then(|()| std::fs::rename(&temporary, path));
-    if written.is_err() {
-        // On a full disk each try would leave another.
-        let _ = std::fs::remove_file(&temporary);
-    }
-    written
-}
+/// Files made by this process so far where none without a name is to be had.
+static SCRATCH: AtomicU64 = AtomicU64::new(0);
 
 /// A file without a name in `directory`, for its owner alone, which is gone once it is closed.
 pub fn nameless(directory: &Path) -> std::io::Result<File> {
@@ -245,7 +225,7 @@ pub fn nameless(directory: &Path) -> std::io::Result<File> {
         Ok(file) => Ok(file.into()),
         // Not all file systems have that.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT | Errno::INVAL) => {
-            let name = format!("scratch{}-{}", std::process::id(), WRITES.fetch_add(1, Relaxed));
+            let name = format!("scratch{}-{}", std::process::id(), SCRATCH.fetch_add(1, Relaxed));
             let path = directory.join(name);
             let file =
                 rustix::fs::open(&path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR)?;

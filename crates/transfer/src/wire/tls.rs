@@ -297,7 +297,7 @@ fn load_pair(cert: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, P
 
 /// Writes a file that only its owner may read, whole or not at all.
 pub fn write_private(path: &Path, content: &[u8]) -> Result<()> {
-    let written = sys::fs::write_private(path, content).and_then(|()| sys::durable::settle_name(path));
+    let written = sys::whole_file::write_private(path, content);
     written.map_err(|error| {
         let failed = Error::io("write", path.as_os_str().as_encoded_bytes(), error);
         // Room may be made; what else keeps it from being written is for whoever named the directory to mend.
