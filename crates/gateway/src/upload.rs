@@ -9,6 +9,7 @@ use tidegate_transfer::spec::TransferId;
 use tidegate_transfer::store::apart::Apart;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::store::named::Reached;
+use tidegate_transfer::store::naming::{Replaced, finish};
 use tidegate_transfer::store::{Sink, SinkFile};
 use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::transfer::route::random_run;
@@ -132,17 +133,15 @@ impl Upload {
         (sink, part, entry): (&FileSink, &dyn SinkFile, &Entry),
         (names, conditions): (&Names, &Conditions),
     ) -> Answer<()> {
-        part.seal(entry)?;
-        part.sync()?;
-        access.check_valid()?;
-        let leave = conditions.leave(names, access, path)?;
-        if !conditions.new {
-            sink.publish(entry)?;
-        } else if !sink.publish_new(entry)? {
-            return Err(failed("something bears that name"));
+        let replaced = if conditions.new { Replaced::Nothing } else { Replaced::File };
+        let leave = || {
+            access.check_valid()?;
+            conditions.leave(names, access, path)
+        };
+        match finish(sink, part, entry, replaced, leave)? {
+            true => Ok(()),
+            false => Err(failed("something bears that name")),
         }
-        drop(leave);
-        Ok(sink.sync_names().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))?)
     }
 
     /// Which version is at `path` now; who may only write learns nothing of it.

@@ -18,6 +18,7 @@ mod granularity;
 pub(crate) mod mark;
 pub(crate) mod memory;
 pub mod named;
+pub mod naming;
 mod part_file;
 pub mod split_part;
 pub(crate) mod work_dir;
@@ -34,6 +35,7 @@ use crate::offer::{DirectoryNames, LeftOut};
 use crate::path::RelPath;
 use crate::quota::Quota;
 use crate::spec::{RunId, Sources};
+use crate::store::naming::{Durable, Replaced};
 use crate::store::split_part::SplitPart;
 use crate::terms::Verify;
 
@@ -220,8 +222,9 @@ pub trait Sink: Send + Sync {
     /// From now on what bears a name already stays: a file that would replace it fails.
     fn keep_existing(&self) {}
 
-    /// Gives a finished, synced file its name, replacing what bore it.
-    fn publish(&self, entry: &Entry) -> Result<()>;
+    /// Gives a finished file its name, and answers whether it did: only in place of what may be [`Replaced`]. For
+    /// [`naming`] alone.
+    fn publish(&self, entry: &Entry, replaced: Replaced, durable: &Durable) -> Result<bool>;
 
     /// The unfinished file for `entry` that transfers of the run share which verify alike, which takes some of the
     /// `descriptors`; `None` if there is none, and none is to be `made`.
@@ -237,8 +240,8 @@ pub trait Sink: Send + Sync {
     }
 
     /// As [`publish`](Self::publish), for a finished file that was shared.
-    fn publish_split(&self, entry: &Entry, part: &SplitPart) -> Result<()> {
-        let _ = part;
+    fn publish_split(&self, entry: &Entry, part: &SplitPart, durable: &Durable) -> Result<()> {
+        let _ = (part, durable);
         Err(Error::protocol(format!("{} cannot be split: nothing of it is kept", entry.path)))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::catalogue::{Catalogue, Verified};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Permit;
 use crate::hash::{Digest, SomeBlocks};
 use crate::journal::Journal;
@@ -13,6 +13,7 @@ use crate::manifest::{Entry, FileId};
 use crate::offer::Outcome;
 use crate::pipeline::incoming::Incoming;
 use crate::quota::Quota;
+use crate::store::naming::{Durable, Replaced, Unnamed, give_names};
 use crate::store::split_part::SplitPart;
 use crate::store::{Sink, SinkFile};
 use crate::sys::clock::Instant;
@@ -123,34 +124,31 @@ pub fn commit_all<F: AsRef<Incoming>>(
 
 fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Outcome)>> {
     let mut outcomes = Vec::with_capacity(group.len());
-    let mut keep = |file: Complete, result: Result<()>| match result {
-        Ok(()) => Some(file),
-        Err(error) => {
-            if error.kind != ErrorKind::NoSpace {
-                discard(committer, &file.entry);
-            }
-            outcomes.push((file.id, Outcome::Failed(error)));
-            None
+    let mut lose = |file: &Complete, error: Error| {
+        if error.kind != ErrorKind::NoSpace {
+            discard(committer, &file.entry);
         }
+        outcomes.push((file.id, Outcome::Failed(error)));
     };
     let results = sync_all(&group, &committer.threads);
-    let synced: Vec<Complete> = group
+    let synced: Vec<(Complete, Durable)> = group
         .into_iter()
         .zip(results)
         .filter_map(|(file, result)| {
-            let result = result.and_then(|()| file.record());
-            keep(file, result)
+            let durable = result.and_then(|durable| file.record().map(|()| durable));
+            durable.map_err(|error| lose(&file, error)).ok().map(|durable| (file, durable))
         })
         .collect();
-    let (synced, ranges): (Vec<_>, Vec<_>) = synced.into_iter().partition(Complete::gets_its_name);
-    let ranges: Vec<_> = ranges.into_iter().map(|file| (file.id, Outcome::Committed)).collect();
+    let (synced, ranges): (Vec<_>, Vec<_>) =
+        synced.into_iter().partition(|(file, _)| Complete::gets_its_name(file));
+    let ranges: Vec<_> = ranges.into_iter().map(|(file, _)| (file.id, Outcome::Committed)).collect();
     if synced.is_empty() {
         outcomes.extend(ranges);
         return Ok(outcomes);
     }
     if let Some(journal) = &committer.journal {
         let mut journal = journal.lock();
-        let ready = synced.iter().map(|file| (&*file.entry, file.root));
+        let ready = synced.iter().map(|(file, _)| (&*file.entry, file.root));
         if let Err(error) = journal.ready(ready).and_then(|()| journal.sync()) {
             // The files are whole; only a crash before their renaming would send them again.
             tracing::warn!("the journal cannot be written: {error}");
@@ -158,24 +156,23 @@ fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Ou
     }
     // As late as can be: from here to the last rename it must hold.
     committer.permit.as_ref().map_or(Ok(()), |permit| permit.obtain())?;
-    let named: Vec<Complete> = synced
+    let (files, durable): (Vec<_>, Vec<_>) = synced.into_iter().unzip();
+    let named = durable.into_iter().zip(&files).map(|(durable, file)| Unnamed {
+        entry: &file.entry,
+        split: file.split.as_ref().map(|split| &*split.part),
+        replaced: Replaced::File,
+        durable,
+    });
+    let named = give_names(&*committer.sink, &named.collect::<Vec<_>>(), ());
+    let named: Vec<Complete> = files
         .into_iter()
-        .filter_map(|file| {
-            let result = match &file.split {
-                Some(split) => committer.sink.publish_split(&file.entry, &split.part),
-                None => committer.sink.publish(&file.entry),
-            };
-            keep(file, result)
-        })
-        .collect();
-    let failed = committer.sink.sync_names();
-    let named: Vec<Complete> = named
-        .into_iter()
-        .filter_map(|file| {
-            let (parent, _) = committer.sink.place(&file.entry).split();
-            let error = failed.iter().find(|(directory, _)| directory == parent).map(|(_, error)| error);
-            let result = error.map_or(Ok(()), |error| Err(error.clone()));
-            keep(file, result)
+        .zip(named)
+        .filter_map(|(file, named)| match named {
+            Ok(_) => Some(file),
+            Err(error) => {
+                lose(&file, error);
+                None
+            }
         })
         .collect();
     if let Some(catalogue) = &committer.catalogue {
@@ -207,8 +204,8 @@ fn discard(committer: &Committer, entry: &Entry) {
 
 /// Makes files durable, several at a time unless it is quick: a file system that is asked for many at once writes its own
 /// journal once for all of them, and one in memory is done sooner than a thread has started.
-fn sync_all(group: &[Complete], threads: &Arc<Quota>) -> Vec<Result<()>> {
-    let sync = |file: &Complete| file.part.sync();
+fn sync_all(group: &[Complete], threads: &Arc<Quota>) -> Vec<Result<Durable>> {
+    let sync = |file: &Complete| Durable::make(&*file.part);
     let began = Instant::now();
     let mut results = Vec::with_capacity(group.len());
     results.extend(group.iter().take_while(|_| began.elapsed() < WORTH_THREADS).map(sync));
@@ -279,7 +276,6 @@ mod tests {
     use tidegate_control::Rng;
 
     use super::*;
-    use crate::error::Error;
     use crate::hash::block_digest;
     use crate::manifest::{Kind, Timestamp};
     use crate::path::RelPath;
@@ -601,7 +597,7 @@ mod tests {
     }
 
     /// Has twenty files made durable, of which each is told its number.
-    fn sync_twenty(sync: impl Fn(u32) -> Result<()> + Send + Sync + 'static) -> Vec<Result<()>> {
+    fn sync_twenty(sync: impl Fn(u32) -> Result<()> + Send + Sync + 'static) -> Vec<Result<Durable>> {
         let sync = Arc::new(sync);
         let kind = Kind::File { size: 0, fingerprint: [2; 16] };
         let path = RelPath::new("a").expect("a name");

@@ -11,6 +11,7 @@ use crate::store::apart::Apart;
 use crate::store::browse::{parent_of, shown};
 use crate::store::file_sink::FileSink;
 use crate::store::named::{Reached, Scope};
+use crate::store::naming::{Replaced, finish};
 use crate::sys::confined::Root;
 use crate::sys::durable::{Settled, settle_above, sync_directory};
 use crate::sys::fs::{Mode, Stat};
@@ -19,15 +20,6 @@ use crate::terms::Purpose;
 
 /// What a file is allowed that is made here, as most programs make them.
 const NEW_FILE: u32 = 0o644;
-
-/// What may bear the name of a file that is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replaced {
-    /// Another file.
-    File,
-    /// Nothing.
-    Nothing,
-}
 
 /// Writes `content` into an unfinished file beside the others', makes it durable, and gives it the name `path`.
 pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8], replaced: Replaced) -> Result<()> {
@@ -49,10 +41,13 @@ pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8], replaced: Replaced)
         mode: NEW_FILE,
         mtime: now(),
     };
-    let written = match write_entry(&sink, &entry, content, replaced) {
-        Ok(false) => Err(exists(path)),
-        written => written.map(drop),
-    };
+    let written = sink.open(&entry, false).and_then(|file| {
+        file.write_at(0, content)?;
+        match finish(&sink, &*file, &entry, replaced, || Ok(()))? {
+            true => Ok(()),
+            false => Err(exists(path)),
+        }
+    });
     if written.is_err() {
         sink.discard(&entry);
     }
@@ -62,19 +57,6 @@ pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8], replaced: Replaced)
 
 fn exists(path: &[u8]) -> Error {
     Error::new(ErrorKind::Changed, format!("{} is there already", shown(path)))
-}
-
-/// Answers whether it has got its name.
-fn write_entry(sink: &FileSink, entry: &Entry, content: &[u8], replaced: Replaced) -> Result<bool> {
-    let file = sink.open(entry, false)?;
-    file.write_at(0, content)?;
-    file.seal(entry)?;
-    file.sync()?;
-    let is_named = match replaced {
-        Replaced::File => sink.publish(entry).map(|()| true)?,
-        Replaced::Nothing => sink.publish_new(entry)?,
-    };
-    sink.sync_names().into_iter().next().map_or(Ok(is_named), |(_, error)| Err(error))
 }
 
 fn now() -> Timestamp {

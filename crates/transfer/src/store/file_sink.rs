@@ -23,6 +23,7 @@ use crate::store::apart::{Apart, deepest};
 use crate::store::appearance::{Appearance, times};
 use crate::store::backup::Backup;
 use crate::store::granularity::modified_as;
+use crate::store::naming::{Durable, Replaced};
 use crate::store::part_file::PartFile;
 use crate::store::split_part::SplitPart;
 use crate::store::work_dir::WorkDir;
@@ -253,14 +254,6 @@ impl FileSink {
     /// From now on what is replaced is kept there.
     pub fn keep_replaced(&self, backup: Arc<Backup>) {
         let _ = self.backup.set(backup);
-    }
-
-    /// Gives a finished file its name unless something bears it: then it answers `false`, and nothing is done.
-    pub fn publish_new(&self, entry: &Entry) -> Result<bool> {
-        match self.name_part(entry, (self.work_dir()?.dir(), &part_name(self.place(entry))), true) {
-            Err(error) if error.kind == ErrorKind::Changed => Ok(false),
-            named => named.map(|()| true),
-        }
     }
 
     /// Gives a finished part its name, in place of what has it unless that is `new`.
@@ -563,8 +556,12 @@ impl Sink for FileSink {
         self.only_new.store(true, Relaxed);
     }
 
-    fn publish(&self, entry: &Entry) -> Result<()> {
-        self.name_part(entry, (self.work_dir()?.dir(), &part_name(self.place(entry))), false)
+    fn publish(&self, entry: &Entry, replaced: Replaced, _: &Durable) -> Result<bool> {
+        let new = replaced == Replaced::Nothing;
+        match self.name_part(entry, (self.work_dir()?.dir(), &part_name(self.place(entry))), new) {
+            Err(error) if new && error.kind == ErrorKind::Changed => Ok(false),
+            named => named.map(|()| true),
+        }
     }
 
     fn split(
@@ -582,7 +579,7 @@ impl Sink for FileSink {
         SplitPart::open(base, (&id, work.name()), part, made, (descriptors, &self.appearance))
     }
 
-    fn publish_split(&self, entry: &Entry, part: &SplitPart) -> Result<()> {
+    fn publish_split(&self, entry: &Entry, part: &SplitPart, _: &Durable) -> Result<()> {
         self.name_part(entry, part.lies(), false)
     }
 
@@ -701,6 +698,7 @@ fn same(a: &Root, b: &Root) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::naming::finish;
     use crate::sys::confined::scratch;
     use crate::sys::fs::faulty;
 
@@ -719,20 +717,22 @@ mod tests {
                 FileSink::new((&root, b""), true, &[1; 16], Purpose::Copy, Apart::default()).expect("a sink");
             let file = sink.open(&entry(3), false).expect("opened");
             file.write_at(0, b"new").expect("written");
-            file.seal(&entry(3)).expect("sealed");
             std::fs::write(&path, "theirs").expect("written");
-            sink
+            (sink, file)
         };
-        assert_eq!(begin().publish_new(&entry(3)), Ok(false));
+        let finish = |(sink, file): &(FileSink, Box<dyn SinkFile>), replaced| {
+            finish(sink, &**file, &entry(3), replaced, || Ok::<_, Error>(()))
+        };
+        assert_eq!(finish(&begin(), Replaced::Nothing), Ok(false));
         let keeping = begin();
-        keeping.keep_existing();
-        assert_eq!(keeping.publish(&entry(3)).expect_err("kept").kind, ErrorKind::Changed);
+        keeping.0.keep_existing();
+        assert_eq!(finish(&keeping, Replaced::File).expect_err("kept").kind, ErrorKind::Changed);
         assert_eq!(std::fs::read(&path).expect("there"), b"theirs");
-        begin().publish(&entry(3)).expect("replaced");
+        assert_eq!(finish(&begin(), Replaced::File), Ok(true));
         assert_eq!(std::fs::read(&path).expect("there"), b"new");
-        let sink = begin();
+        let begun = begin();
         std::fs::remove_file(&path).expect("removed");
-        assert_eq!(sink.publish_new(&entry(3)), Ok(true));
+        assert_eq!(finish(&begun, Replaced::Nothing), Ok(true));
     }
 
     #[test]
@@ -764,8 +764,9 @@ mod tests {
         sink.prepare(&parent, false).expect("made");
         let file = sink.open(&entry, false).expect("opened");
         file.write_at(0, &[1]).expect("written");
-        file.seal(&entry).and_then(|()| file.sync()).expect("synced");
-        sink.publish(&entry).expect("named");
+        file.seal(&entry).expect("sealed");
+        let durable = Durable::make(&*file).expect("synced");
+        sink.publish(&entry, Replaced::File, &durable).expect("named");
         sink.sync_names()
     }
 

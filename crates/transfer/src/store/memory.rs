@@ -7,6 +7,7 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, Kind, Timestamp};
 use crate::path::RelPath;
 use crate::spec::Memory;
+use crate::store::naming::{Durable, Replaced};
 use crate::store::{BlockContent, Found, Listed, RangeReader, Sink, SinkFile, Source, Standing};
 
 /// One file of zeros.
@@ -67,8 +68,8 @@ impl Sink for NullSink {
 
     fn discard(&self, _: &Entry) {}
 
-    fn publish(&self, _: &Entry) -> Result<()> {
-        Ok(())
+    fn publish(&self, _: &Entry, _: Replaced, _: &Durable) -> Result<bool> {
+        Ok(true)
     }
 
     fn sync_names(&self) -> Vec<(Vec<u8>, Error)> {
