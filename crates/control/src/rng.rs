@@ -43,6 +43,11 @@ impl Rng {
         result
     }
 
+    /// A whole number below `bound`, which is not zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next_u64() % bound
+    }
+
     /// A number in [0, 1).
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64

@@ -254,6 +254,7 @@ pub fn hex(digest: &Digest) -> String {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use tidegate_control::Rng;
 
     fn content(size: u64) -> Vec<u8> {
         (0..size).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect()
@@ -278,10 +279,9 @@ mod tests {
         ) {
             let data = content(base + extra);
             let mut order = offsets(data.len() as u64);
-            let mut state = seed | 1;
+            let mut rng = Rng::new(seed);
             for i in (1..order.len()).rev() {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                order.swap(i, (state >> 33) as usize % (i + 1));
+                order.swap(i, rng.below(i as u64 + 1) as usize);
             }
             let mut hash = FileHash::new(data.len() as u64);
             for &offset in &order {

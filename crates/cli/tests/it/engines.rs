@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use crate::common::{Ran, World, eventually, finish, signal, wait};
 use rustix::process::Signal;
 use serde_json::Value;
+use tidegate_control::Rng;
 
 const URL: &str = "http://127.0.0.1:7118";
 const TOKEN: &str = "a-token-that-nobody-may-see";
@@ -27,14 +28,8 @@ const HOSTILE: [&str; 8] = [
 
 /// A name of some hostile words, chosen by a seed.
 fn hostile(seed: u64) -> String {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        usize::try_from(state % 8).expect("small")
-    };
-    (0..3).map(|_| HOSTILE[next()]).collect::<String>().replace('/', "-")
+    let mut rng = Rng::new(seed);
+    (0..3).map(|_| HOSTILE[rng.below(8) as usize]).collect::<String>().replace('/', "-")
 }
 
 /// A program that stands for movers: it writes down its words, and does what a script says.

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::common::counter::Counter;
 use serde_json::Value;
+use testkit::noise;
+use tidegate_control::Rng;
 
 /// What a killed run may cost at most: staging at both ends (1 MiB each) and sockets, one checkpoint
 /// (1 s at 8 MB/s, and as much again for a slow disk), and the begun segments (4 MiB) of two readers.
@@ -32,31 +34,6 @@ enum Victim {
 enum Route {
     Push,
     Pull,
-}
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
-    }
-
-    fn bytes(&mut self, size: usize) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(size + 8);
-        while bytes.len() < size {
-            bytes.extend_from_slice(&self.next().to_le_bytes());
-        }
-        bytes.truncate(size);
-        bytes
-    }
 }
 
 /// A child that does not outlive the test.
@@ -175,20 +152,20 @@ fn write_tree(root: &Path, tree: &Tree) {
 /// One transfer that is killed `kills` times and then run to its end.
 fn run(route: Route, victim: Victim, seed: u64) {
     println!("seed {seed}: {route:?}, the {victim:?} is killed");
-    let mut random = Random(seed);
+    let mut random = Rng::new(seed);
     let world = World::new();
     let (source, target) = (world.path("source"), world.path("target"));
     let mut new = Tree::new();
-    new.insert("tree/large".into(), random.bytes(9_000_000));
-    new.insert("tree/old-large".into(), random.bytes(4_200_000));
+    new.insert("tree/large".into(), noise(random.next_u64(), 9_000_000));
+    new.insert("tree/old-large".into(), noise(random.next_u64(), 4_200_000));
     for i in 0..60 {
         let size = random.below(20_000) as usize;
-        new.insert(format!("tree/small/{i}").into(), random.bytes(size));
+        new.insert(format!("tree/small/{i}").into(), noise(random.next_u64(), size));
     }
     // Old content under some of the names.
     let mut old = Tree::new();
     for name in ["tree/old-large", "tree/small/3", "tree/small/7"] {
-        old.insert(name.into(), random.bytes(10_000));
+        old.insert(name.into(), noise(random.next_u64(), 10_000));
     }
     write_tree(&source, &new);
     write_tree(&target, &old);
@@ -310,13 +287,13 @@ fn many_files(count: usize) {
     const MAX_RESIDENT: u64 = 300 << 20;
     let world = World::new();
     let (source, target) = (world.path("source"), world.path("target"));
-    let mut random = Random(7);
+    let mut random = Rng::new(7);
     for i in 0..count {
         let directory = source.join(format!("d{:03}", i / 500));
         if i % 500 == 0 {
             fs::create_dir_all(&directory).expect("made");
         }
-        fs::write(directory.join(format!("file-{i}")), random.bytes(10_240)).expect("written");
+        fs::write(directory.join(format!("file-{i}")), noise(random.next_u64(), 10_240)).expect("written");
     }
     fs::create_dir(&target).expect("made");
     let back = world.path("back");

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::door::client::{PATIENCE, Seeded, exchange, raw, request};
+use crate::door::client::{PATIENCE, exchange, raw, request};
+use tidegate_control::Rng;
 use tidegate_service::api::{Api, Config, TlsFiles, token_of};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
@@ -203,7 +204,7 @@ async fn ten_thousand_malformed_requests_leave_it_up() {
     for part in 0..20_u64 {
         let service = Arc::clone(&service);
         tasks.push(tokio::spawn(async move {
-            let mut random = Seeded((seed ^ (part << 32)) | 1);
+            let mut random = Rng::new(seed ^ (part << 32));
             for _ in 0..500 {
                 let bytes = malformed(&mut random, &service.bearer());
                 let mut stream = TcpStream::connect(service.address).await.expect("connected");
@@ -226,7 +227,7 @@ async fn ten_thousand_malformed_requests_leave_it_up() {
 }
 
 /// A request that is wrong in one way or many.
-fn malformed(random: &mut Seeded, bearer: &str) -> Vec<u8> {
+fn malformed(random: &mut Rng, bearer: &str) -> Vec<u8> {
     let paths =
         ["/api/v1/jobs", "/api/v1/estimates", "/login", "/api/v1/jobs/1/cancel", "/api/v1/history/pairs"];
     let bodies = [
@@ -251,28 +252,29 @@ fn malformed(random: &mut Seeded, bearer: &str) -> Vec<u8> {
         "",
         "application/x-www-form-urlencoded",
     ];
-    let body = bodies[random.below(bodies.len())];
-    let headers = [("authorization", bearer), ("content-type", kinds[random.below(kinds.len())])];
-    let path = paths[random.below(paths.len())];
-    let mut bytes = request(["POST", "GET", "PUT", "\u{7f}"][random.below(4)], path, &headers, body);
-    match random.below(8) {
+    let mut below = |bound: usize| random.below(bound as u64) as usize;
+    let body = bodies[below(bodies.len())];
+    let headers = [("authorization", bearer), ("content-type", kinds[below(kinds.len())])];
+    let path = paths[below(paths.len())];
+    let mut bytes = request(["POST", "GET", "PUT", "\u{7f}"][below(4)], path, &headers, body);
+    match below(8) {
         // As it is: well-formed HTTP whose body makes no sense.
         0 => {}
         // Cut off.
-        1 => bytes.truncate(random.below(bytes.len())),
+        1 => bytes.truncate(below(bytes.len())),
         // Some bytes are others.
         2 | 3 => {
-            for _ in 0..=random.below(8) {
-                let at = random.below(bytes.len());
-                bytes[at] = random.below(256) as u8;
+            for _ in 0..=below(8) {
+                let at = below(bytes.len());
+                bytes[at] = below(256) as u8;
             }
         }
         // Nothing but noise.
-        4 => bytes = (0..random.below(300)).map(|_| random.below(256) as u8).collect(),
+        4 => bytes = (0..below(300)).map(|_| below(256) as u8).collect(),
         // Too many headers, or one that is too long.
         5 => {
-            let many = "x: y\r\n".repeat(random.below(300));
-            let long = format!("y: {}\r\n", "z".repeat(random.below(70_000)));
+            let many = "x: y\r\n".repeat(below(300));
+            let long = format!("y: {}\r\n", "z".repeat(below(70_000)));
             let at = bytes.windows(2).position(|window| window == b"\r\n").expect("a line") + 2;
             bytes.splice(at..at, [many, long].concat().into_bytes());
         }
@@ -280,15 +282,12 @@ fn malformed(random: &mut Seeded, bearer: &str) -> Vec<u8> {
         6 => {
             let at = bytes.windows(2).position(|window| window == b"\r\n").expect("a line") + 2;
             let lies = ["content-length: 5\r\n", "content-length: -1\r\n", "transfer-encoding: chunked\r\n"];
-            bytes.splice(at..at, lies[random.below(3)].bytes());
+            bytes.splice(at..at, lies[below(3)].bytes());
         }
         // Another version.
         _ => {
-            let text = String::from_utf8_lossy(&bytes).replacen(
-                "HTTP/1.1",
-                ["HTTP/9.9", "HTTP/2", ""][random.below(3)],
-                1,
-            );
+            let text =
+                String::from_utf8_lossy(&bytes).replacen("HTTP/1.1", ["HTTP/9.9", "HTTP/2", ""][below(3)], 1);
             bytes = text.into_bytes();
         }
     }

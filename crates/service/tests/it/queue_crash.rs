@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use tidegate_control::Rng;
 use tidegate_service::job::{Event, JobId, Request, State};
 use tidegate_service::queue::{Note, Queue, QueueError};
 
@@ -79,7 +80,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_completed_twice() {
     let seed = std::env::var("TIDEGATE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7_u64);
     eprintln!("seed {seed}");
     let directory = tempfile::tempdir().expect("a directory");
-    let mut random = seed;
+    let mut random = Rng::new(seed);
     let mut submitted: HashMap<u64, String> = HashMap::new();
     let mut completed = HashSet::new();
     let mut kills_in_midst = 0;
@@ -90,8 +91,7 @@ fn nothing_acknowledged_is_lost_and_nothing_is_completed_twice() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("started");
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let lines_until_kill = 1 + (random >> 33) % 150;
+        let lines_until_kill = 1 + random.below(150);
         let mut claimed = HashSet::new();
         let mut seen = 0;
         let out = BufReader::new(child.stdout.take().expect("piped"));

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use crate::common::{Fixture, assert_same_tree, drive, eventually, is_error, leftovers, limit, write};
-use testkit::proxy::{Fault, Plan, Proxy, Random};
+use testkit::proxy::{Fault, Plan, Proxy};
+use tidegate_control::Rng;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::transfer::route::begin;
@@ -63,7 +64,7 @@ fn streams_reset_anywhere_cost_only_what_was_on_its_way() {
         both_ways(plane, Verify::Blake3, 2, move |index| match index {
             // The first bytes, in the handshake, and later ones, in the midst of blocks.
             1..=6 => {
-                let mut random = Random::new(seed * 1000 + index as u64);
+                let mut random = Rng::new(seed * 1000 + index as u64);
                 each_way(Fault::Reset(if index == 1 {
                     40 + random.below(100)
                 } else {
@@ -136,7 +137,7 @@ fn flipped_bits_are_found_and_the_blocks_sent_again() {
                 if index == 0 {
                     return Plan::default();
                 }
-                let mut random = Random::new(seed * 100 + index as u64);
+                let mut random = Rng::new(seed * 100 + index as u64);
                 let mut faults: Vec<Fault> =
                     (0..3).map(|_| Fault::Flip(200 + random.below(500_000), random.below(8) as u8)).collect();
                 // A header: the first frame begins behind the stream's opening.
@@ -157,7 +158,7 @@ fn flipped_bits_are_found_and_the_blocks_sent_again() {
 fn flipped_bits_end_an_encrypted_stream_and_nothing_else() {
     both_ways(DataPlane::Tls, Verify::Blake3, 2, |index| match index {
         1..=3 => {
-            let mut random = Random::new(index as u64);
+            let mut random = Rng::new(index as u64);
             each_way(Fault::Flip(
                 if index == 1 { 50 } else { 1500 + random.below(300_000) },
                 random.below(8) as u8,

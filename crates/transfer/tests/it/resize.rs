@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
 use crate::common::{Fixture, assert_same_tree, eventually, leftovers, write};
-use testkit::proxy::{Fault, Plan, Proxy, Random};
-use tidegate_control::{BitRate, ByteCount, PerStage};
+use testkit::proxy::{Fault, Plan, Proxy};
+use tidegate_control::{BitRate, ByteCount, PerStage, Rng};
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Pace;
@@ -47,7 +47,7 @@ fn churn(pipelining: bool, plane: DataPlane, seed: u64) {
 }
 
 fn run(f: &Fixture, from: &From, to: &To, seed: u64) {
-    let mut random = Random::new(seed);
+    let mut random = Rng::new(seed);
     let mut setup = f.setup();
     setup.pace = Pace { epoch: Duration::from_millis(30), settle: Duration::ZERO, stop_after: None };
     let mut transfer = begin(from, to, &setup).expect("begun");

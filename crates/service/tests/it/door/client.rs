@@ -87,16 +87,3 @@ pub fn request(method: &str, path: &str, headers: &[(&str, &str)], body: &str) -
     }
     format!("{text}\r\n{body}").into_bytes()
 }
-
-/// A small generator, so that what is random can be done again.
-pub struct Seeded(pub u64);
-
-impl Seeded {
-    /// The next number below `bound`.
-    pub fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) as usize % bound
-    }
-}
