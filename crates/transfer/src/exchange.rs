@@ -215,10 +215,21 @@ impl Pulse {
     }
 }
 
+/// Whom a peer is told by and heard from, and in which version of the protocol.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'a> {
+    /// What it is told.
+    pub outbox: &'a Outbox,
+    /// What it says.
+    pub inbox: &'a Inbox,
+    /// The version.
+    pub version: u16,
+}
+
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
 pub fn converse(
     side: &Side,
-    (outbox, inbox, version): (&Outbox, &Inbox, u16),
+    Line { outbox, inbox, version }: Line<'_>,
     reports: &Reports,
     fence: Option<&Fence>,
 ) -> Result<()> {
@@ -472,7 +483,8 @@ mod tests {
             ));
             let conversation = thread::spawn(move || {
                 let reports = Reports::default();
-                converse(&side, (&outbox, &inbox, version), &reports, None).expect_err("it is stopped");
+                converse(&side, Line { outbox: &outbox, inbox: &inbox, version }, &reports, None)
+                    .expect_err("it is stopped");
             });
             to_us.send(&Message::Poll(6));
             to_us.send(&Message::Poll(7));

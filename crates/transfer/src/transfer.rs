@@ -26,7 +26,7 @@ use tidegate_control::{
 
 use crate::counters::{CounterDetail, Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{Reports, Side, converse, tell_to_yield};
+use crate::exchange::{Line, Reports, Side, converse, tell_to_yield};
 use crate::ledger::Ledger;
 use crate::pipeline::waits::share_waited;
 use crate::sys::clock::Instant;
@@ -122,7 +122,12 @@ impl LiveTransfer {
             let (side, outbox, reports, end) =
                 (Arc::clone(&side), outbox.clone(), Arc::clone(&reports), Arc::clone(&end));
             move || {
-                let result = converse(&side, (&outbox, &inbox, version), &reports, fence.as_ref());
+                let result = converse(
+                    &side,
+                    Line { outbox: &outbox, inbox: &inbox, version },
+                    &reports,
+                    fence.as_ref(),
+                );
                 side.stop();
                 *end.result.lock() = Some(result);
                 end.changed.notify_all();

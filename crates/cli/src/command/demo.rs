@@ -18,6 +18,7 @@ use crate::output::{OutputArgs, report};
 use crate::route::RouteArgs;
 use crate::scratch::{Scratch, make_files};
 use crate::signals::interrupt_on_signals;
+use crate::summary;
 use crate::terminal;
 
 /// AutoMDT's read bottleneck (figure 5): what one worker of each stage may move, and the link.
@@ -97,7 +98,7 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
     let mut ended = job.run()?;
     if ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Interrupted) {
         let error = Error::new(ErrorKind::Interrupted, "interrupted; what the demo made is removed");
-        ended.summary.ended_by(&error);
+        summary::ended_by(&mut ended.summary, &error);
         ended.error = Some(error);
     }
     let code = report(&ended, args.output.json, &Caller::Terminal)?;

@@ -10,9 +10,9 @@ use crate::common::{World, finish};
 use testkit::gridftp::{self, GridFtp};
 use testkit::skip;
 use tidegate_contract::epoch_line;
-use tidegate_contract::summary::Files;
+use tidegate_contract::summary::{Files, Summary};
 use tidegate_control::Epoch;
-use tidegate_service::job::{Job, Request, State, Summary};
+use tidegate_service::job::{Job, Request, State};
 use tidegate_service::scheduler::Scheduler;
 
 /// A program that does so before it is globus-url-copy.

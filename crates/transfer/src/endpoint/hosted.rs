@@ -17,7 +17,7 @@ use crate::endpoint::served::scope;
 use crate::endpoint::turns::Candidate;
 use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, files, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{Reports, Side, converse};
+use crate::exchange::{Line, Reports, Side, converse};
 use crate::fence::Permit;
 use crate::hash::Digest;
 use crate::journal::{Journal, Leftovers};
@@ -141,6 +141,70 @@ impl Caller<'_> {
     }
 }
 
+/// What a peer says of its transfer before it asks for it.
+#[derive(Debug, Default)]
+struct Said {
+    /// The run, and when a stream is replaced.
+    run: Option<(RunId, Duration)>,
+    sources: Sources,
+    contents_mode: Option<u32>,
+    selection: Selection,
+    taking: Taking,
+    deletion: Option<Deletion>,
+    moving: bool,
+    fenced: bool,
+    split: Option<Split>,
+}
+
+impl Said {
+    /// Hears it, and the request.
+    fn hear(inbox: &Inbox, version: u16) -> Result<(Request, Self)> {
+        let mut all = Self::default();
+        loop {
+            match inbox.receive_within(IDLE)? {
+                Some(Message::Run { id, stall_ms }) if version >= RUN_SINCE && all.run.is_none() => {
+                    all.run = Some((id, Duration::from_millis(stall_ms.into()).max(LEAST_STALL)));
+                }
+                Some(Message::Places(places)) if version >= PLACES_SINCE => all.sources.lie(places)?,
+                Some(Message::Roots(named)) if version >= RUN_SINCE && all.sources.roots.is_empty() => {
+                    all.sources.roots = named;
+                }
+                Some(Message::ContentsMode(mode)) if version >= MODES_SINCE => all.contents_mode = mode,
+                Some(Message::Selection(said)) if version >= SELECTION_SINCE && all.selection.is_all() => {
+                    all.selection = said;
+                }
+                Some(Message::Taking(said)) if version >= SELECTION_SINCE => all.taking = said,
+                Some(Message::Deletion(said)) if version >= DELETION_SINCE && all.deletion.is_none() => {
+                    all.deletion = Some(said);
+                }
+                Some(Message::Moving) if version >= DELETION_SINCE => all.moving = true,
+                Some(Message::Fenced) if version >= FENCE_SINCE => all.fenced = true,
+                Some(Message::Split(said)) if all.fenced && all.split.is_none() => all.split = Some(said),
+                Some(Message::Request(request)) => return Ok((request, all)),
+                Some(_) => return Err(Error::protocol("a session begins with a request")),
+                None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
+            }
+        }
+    }
+
+    fn memory(&self) -> usize {
+        self.sources.memory()
+            + self.selection.memory()
+            + self.deletion.as_ref().map_or(0, Deletion::memory)
+            + self.split.as_ref().map_or(0, Split::memory)
+    }
+}
+
+/// What is sent on to another endpoint.
+struct Relayed<'a> {
+    store: Box<dyn Source>,
+    spec: &'a SourceSpec,
+    /// Whether it is one file.
+    single: bool,
+    terms: Terms,
+    pace: Pace,
+}
+
 /// Serves one authenticated session to its end.
 pub(super) fn host(endpoint: &Arc<Endpoint>, channel: Channel, session: &SessionContext) -> Result<()> {
     let peer =
@@ -175,53 +239,21 @@ fn answer(
     report: &mut Option<Report>,
 ) -> Result<()> {
     let SessionContext { claims, account, version, .. } = caller.session;
-    let mut run = None;
-    let (mut sources, mut contents_mode) = (Sources::default(), None);
-    let (mut selection, mut taking) = (Selection::default(), Taking::default());
-    let (mut deletion, mut moving, mut fenced, mut split) = (None, false, false, None);
-    let request = loop {
-        match inbox.receive_within(IDLE)? {
-            Some(Message::Run { id, stall_ms }) if *version >= RUN_SINCE && run.is_none() => {
-                run = Some((id, Duration::from_millis(stall_ms.into()).max(LEAST_STALL)));
-            }
-            Some(Message::Places(places)) if *version >= PLACES_SINCE => sources.lie(places)?,
-            Some(Message::Roots(named)) if *version >= RUN_SINCE && sources.roots.is_empty() => {
-                sources.roots = named;
-            }
-            Some(Message::ContentsMode(mode)) if *version >= MODES_SINCE => contents_mode = mode,
-            Some(Message::Selection(said)) if *version >= SELECTION_SINCE && selection.is_all() => {
-                selection = said;
-            }
-            Some(Message::Taking(said)) if *version >= SELECTION_SINCE => taking = said,
-            Some(Message::Deletion(said)) if *version >= DELETION_SINCE && deletion.is_none() => {
-                deletion = Some(said);
-            }
-            Some(Message::Moving) if *version >= DELETION_SINCE => moving = true,
-            Some(Message::Fenced) if *version >= FENCE_SINCE => fenced = true,
-            Some(Message::Split(said)) if fenced && split.is_none() => split = Some(said),
-            Some(Message::Request(request)) => break request,
-            Some(_) => return Err(Error::protocol("a session begins with a request")),
-            None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
-        }
-    };
+    let (request, mut said) = Said::hear(inbox, *version)?;
     *report = Report::of(&request, caller.name(endpoint));
     report.iter().for_each(|report| report.count(&endpoint.counted));
     let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
-    let said = request.memory()
-        + sources.memory()
-        + selection.memory()
-        + deletion.as_ref().map_or(0, Deletion::memory)
-        + split.as_ref().map_or(0, Split::memory);
     // What it named is there as long as its session.
-    let _named = remember(&account.share.metadata, said)?;
+    let _named = remember(&account.share.metadata, request.memory() + said.memory())?;
+    let line = Line { outbox, inbox, version: *version };
     match request {
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
             may_use(claims, &path)?;
-            if deletion.is_some() {
+            if said.deletion.is_some() {
                 may_delete(endpoint, claims)?;
             }
-            let ticket = endpoint.issue_one_time(&path, deletion.is_some(), caller.session)?;
+            let ticket = endpoint.issue_one_time(&path, said.deletion.is_some(), caller.session)?;
             outbox.send(&Message::Ticket(ticket));
             // Stay until the peer has read it.
             let _ = inbox.receive_within(IDLE);
@@ -240,7 +272,7 @@ fn answer(
         }
         Request::Receive { id, sink, terms } => {
             may_write(endpoint, claims)?;
-            if deletion.is_some() {
+            if said.deletion.is_some() {
                 may_delete(endpoint, claims)?;
             }
             let terms = agree(endpoint, *version, terms)?;
@@ -257,30 +289,29 @@ fn answer(
             }
             // A peer that left while its request waited has nothing to begin, and would leave an empty journal.
             here(outbox)?;
-            let candidate = Candidate { run: run.map(|(id, _)| id), session: outbox.clone() };
+            let candidate = Candidate { run: said.run.map(|(id, _)| id), session: outbox.clone() };
             let _turn = endpoint.turns.take((account.id, id), &candidate)?;
             here(outbox)?;
-            let removing = Removing { at_destination: deletion.is_some(), at_source: moving };
-            let apart = Apart::from(sources, removing).offering(&selection, terms.links);
-            let how = (&terms, (taking, deletion.as_ref(), moving), (apart, contents_mode));
-            let mut destination = open_sink(endpoint, caller.session, &sink, &id, how)?;
-            destination.permit = fenced.then(|| Permit::of_peer(outbox.clone()));
-            split.as_ref().map_or(Ok(()), |split| may_split(split, moving))?;
-            destination.split = split;
+            let removing = Removing { at_destination: said.deletion.is_some(), at_source: said.moving };
+            let sources = std::mem::take(&mut said.sources);
+            let apart = Apart::from(sources, removing).offering(&said.selection, terms.links);
+            let mut destination = open_sink(endpoint, caller.session, (&sink, &id), &terms, &said, apart)?;
+            destination.permit = said.fenced.then(|| Permit::of_peer(outbox.clone()));
+            said.split.as_ref().map_or(Ok(()), |split| may_split(split, said.moving))?;
+            destination.split = said.split;
             let share = account.share.clone();
             let make = || {
                 let asked = Asked::Anything;
                 let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
                 Side::Receive(Arc::new(receiver), None)
             };
-            serve(endpoint, (outbox, inbox, *version), &[], make)
+            serve(endpoint, line, &[], make)
         }
         Request::Send { source, terms } => {
             may_read(claims)?;
-            may_move(endpoint, claims, &terms, moving)?;
+            may_move(endpoint, claims, &terms, said.moving)?;
             let terms = agree(endpoint, *version, terms)?;
-            let how = (&terms, selection, (deletion.is_some(), moving));
-            let (source, single) = open_source(endpoint, caller.session, &source, how)?;
+            let (source, single) = open_source(endpoint, caller.session, &source, &terms, &said)?;
             let mut told = vec![Message::Single(single)];
             if source.has_read_stage() {
                 told.extend(link::told(source.sources(), *version));
@@ -289,36 +320,26 @@ fn answer(
                 told.push(Message::ContentsMode(source.contents_mode()));
             }
             let share = &account.share;
-            let peer = Peer::of(*version, run.map(|(_, stall)| stall)).asking(*version);
+            let peer = Peer::of(*version, said.run.map(|(_, stall)| stall)).asking(*version);
             let make = || {
                 let supply = Supply::Await(Arrivals::default());
                 Side::Send(Sender::start(source, terms, outbox.clone(), supply, ledger, share, peer))
             };
-            serve(endpoint, (outbox, inbox, *version), &told, make)
+            serve(endpoint, line, &told, make)
         }
         Request::SendTo { source, destination, pace_ms, terms } => {
             may_read(claims)?;
-            may_move(endpoint, claims, &terms, moving)?;
+            may_move(endpoint, claims, &terms, said.moving)?;
             let terms = agree(endpoint, *version, terms)?;
-            let how = (&terms, selection.clone(), (deletion.is_some(), moving));
-            let (source_store, single) = open_source(endpoint, caller.session, &source, how)?;
+            let (store, single) = open_source(endpoint, caller.session, &source, &terms, &said)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
                 epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
                 settle: Duration::from_millis(u64::from(pace_ms.1)),
                 stop_after: None,
             };
-            let from = (source_store, &source, single);
-            let run = run.unwrap_or_else(|| (random_run(), STALL));
-            relay(
-                endpoint,
-                (outbox, inbox, *version, &ledger),
-                from,
-                &address,
-                (terms, (selection, taking), deletion, moving),
-                (pace, run),
-                &account.share,
-            )
+            let from = Relayed { store, spec: &source, single, terms, pace };
+            relay(endpoint, line, &ledger, from, &address, said, &account.share)
         }
         Request::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
@@ -375,14 +396,12 @@ fn agree(endpoint: &Endpoint, version: u16, mut terms: Terms) -> Result<Terms> {
 fn open_sink(
     endpoint: &Endpoint,
     session: &SessionContext,
-    spec: &SinkSpec,
-    id: &TransferId,
-    (terms, (taking, deletion, moving), (apart, contents_mode)): (
-        &Terms,
-        (Taking, Option<&Deletion>, bool),
-        (Apart, Option<u32>),
-    ),
+    (spec, id): (&SinkSpec, &TransferId),
+    terms: &Terms,
+    said: &Said,
+    apart: Apart,
 ) -> Result<Destination> {
+    let deletion = said.deletion.as_ref();
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination::nowhere(Arc::new(NullSink)));
     };
@@ -401,7 +420,7 @@ fn open_sink(
     };
     let backup = deletion.and_then(|deletion| deletion.backup.as_deref()).map(open_backup).transpose()?;
     let kept = (terms.purpose, apart);
-    let sink = FileSink::for_contents(contents_mode, (&base, &rest), *single, id, kept)?;
+    let sink = FileSink::for_contents(said.contents_mode, (&base, &rest), *single, id, kept)?;
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
@@ -421,9 +440,9 @@ fn open_sink(
         catalogue,
         asks_hashes,
         tells_modes: session.version >= MODES_SINCE,
-        taking,
+        taking: said.taking,
         selection: None,
-        moving,
+        moving: said.moving,
         mirror,
         permit: None,
         split: None,
@@ -434,7 +453,8 @@ fn open_source(
     endpoint: &Endpoint,
     session: &SessionContext,
     spec: &SourceSpec,
-    (terms, selection, (mirrored, moved)): (&Terms, Selection, (bool, bool)),
+    terms: &Terms,
+    said: &Said,
 ) -> Result<(Box<dyn Source>, bool)> {
     match spec {
         SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
@@ -448,9 +468,9 @@ fn open_source(
                 terms.links,
                 &session.account.share.descriptors,
             )?
-            .selecting(selection)?
-            .mirrored(mirrored)?
-            .moved(moved)?;
+            .selecting(said.selection.clone())?
+            .mirrored(said.deletion.is_some())?
+            .moved(said.moving)?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))
         }
@@ -460,7 +480,7 @@ fn open_source(
 /// Runs this end until the initiator or the work is done.
 fn serve(
     endpoint: &Arc<Endpoint>,
-    (outbox, inbox, version): (&Outbox, &Inbox, u16),
+    line: Line<'_>,
     told: &[Message],
     make: impl FnOnce() -> Side,
 ) -> Result<()> {
@@ -470,13 +490,13 @@ fn serve(
     let side = {
         // Streams that arrive at once wait here until there is an end to give them to.
         let mut slot = hosted.side.lock();
-        outbox.send(&Message::Accepted { token: hosted.token });
-        told.iter().for_each(|message| outbox.send(message));
+        line.outbox.send(&Message::Accepted { token: hosted.token });
+        told.iter().for_each(|message| line.outbox.send(message));
         let side = Arc::new(make());
         *slot = Some(Arc::clone(&side));
         side
     };
-    let result = converse(&side, (outbox, inbox, version), &Reports::default(), None);
+    let result = converse(&side, line, &Reports::default(), None);
     // Let go of the journal before anybody may take over.
     side.stop();
     hosted.side.lock().take();
@@ -488,21 +508,22 @@ fn serve(
 /// Sends to another endpoint, epoch by epoch as the initiator says.
 fn relay(
     endpoint: &Endpoint,
-    (outbox, inbox, version, ledger): (&Outbox, &Inbox, u16, &Ledger),
-    (source, spec, single): (Box<dyn Source>, &SourceSpec, bool),
+    Line { outbox, inbox, version }: Line<'_>,
+    ledger: &Ledger,
+    Relayed { store, spec, single, terms, pace }: Relayed<'_>,
     address: &Address,
-    (terms, (selection, taking), deletion, moving): (Terms, (Selection, Taking), Option<Deletion>, bool),
-    (pace, (run, stall)): (Pace, (RunId, Duration)),
+    said: Said,
     share: &Share,
 ) -> Result<()> {
+    let (run, stall) = said.run.unwrap_or_else(|| (random_run(), STALL));
     let (interrupt, unheard) = (Interrupt::default(), Unheard::default());
     let setup = Setup {
         terms: terms.clone(),
-        selection,
-        taking,
+        selection: said.selection,
+        taking: said.taking,
         plan: (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox)),
-        deletion,
-        moving,
+        deletion: said.deletion,
+        moving: said.moving,
         fence: None,
         split: None,
         pace,
@@ -531,7 +552,7 @@ fn relay(
     let mut transfer = {
         let link =
             reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.metadata)?;
-        route::push(source, address, link, Request::Receive { id, sink, terms }, &setup)?
+        route::push(store, address, link, Request::Receive { id, sink, terms }, &setup)?
     };
     outbox.send(&Message::Accepted { token: random::bytes() });
     if version >= SHORT_EPOCHS_SINCE {

@@ -43,7 +43,7 @@ pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8], replaced: Replaced)
     };
     let written = sink.open(&entry, false).and_then(|file| {
         file.write_at(0, content)?;
-        match finish(&sink, &*file, &entry, replaced, || Ok(()))? {
+        match finish(&sink, &*file, &entry, replaced, || Ok::<_, Error>(()))? {
             true => Ok(()),
             false => Err(exists(path)),
         }
