@@ -180,7 +180,7 @@ impl Page {
             escape(self.link("./", "archive=zip")),
         );
         if self.has_parent {
-            row(&mut head, (&self.link("../", ""), "../"), (">", "", ""));
+            row(&mut head, &self.link("../", ""), "../", ">", "", "");
         }
         head
     }
@@ -192,7 +192,7 @@ impl Page {
         let size = item.size.map_or_else(|| ">".to_owned(), title);
         let modified = date_time(item.version.modified).replace('T', " ").replace('Z', "");
         let hash = if item.is_directory() { String::new() } else { self.hash(item) };
-        row(text, (&self.href(item), &format!("{name}{end}")), (&size, &modified, &hash));
+        row(text, &self.href(item), &format!("{name}{end}"), &size, &modified, &hash);
     }
 
     fn html_foot(&self, is_empty: bool) -> String {
@@ -207,7 +207,7 @@ impl Page {
     }
 }
 
-fn row(text: &mut String, (href, name): (&str, &str), (size, modified, hash): (&str, &str, &str)) {
+fn row(text: &mut String, href: &str, name: &str, size: &str, modified: &str, hash: &str) {
     let written = writeln!(
         text,
         "<tr><td><a href=\"{}\">{}</a></td><td class=\"n\"{size}</td><td class=\"n\">{modified}</td>\

@@ -88,7 +88,9 @@ pub async fn hash(access: Access, asked: Asked, hashes: &Hashes) -> Answer {
 pub async fn digest(
     wanted: WantedDigest,
     response: &mut Response,
-    (access, share, path): (Access, Arc<Share>, Vec<u8>),
+    access: Access,
+    share: Arc<Share>,
+    path: Vec<u8>,
     hashes: &Hashes,
 ) -> Answer<()> {
     if !response.headers().contains_key(ACCEPT_RANGES) {

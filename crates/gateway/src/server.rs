@@ -202,11 +202,12 @@ async fn answer(
         "GET" | "HEAD" | "OPTIONS" | "PROPFIND" => {
             let wanted = WantedDigest::read(&asked.parts.headers);
             let wanted = wanted.filter(|_| !matches!(asker.by, Shown::Signature(_)));
-            let place = (asker.access.clone(), Arc::clone(&asked.share), asked.path.clone());
+            let (access, share, path) = (asker.access.clone(), Arc::clone(&asked.share), asked.path.clone());
             let to_read = Arc::clone(served);
             let mut answered = blocking(move || read(&to_read, &asked, &asker)).await;
             if let (Some(wanted), Ok(response)) = (wanted, &mut answered)
-                && let Err(refusal) = plain::digest(wanted, response, place, &served.hashes).await
+                && let Err(refusal) =
+                    plain::digest(wanted, response, access, share, path, &served.hashes).await
             {
                 answered = Err(refusal);
             }

@@ -120,8 +120,7 @@ impl Upload {
     ) -> Answer<Option<Validators>> {
         self.entry.mtime = modified;
         if let Some(part) = self.part.take() {
-            let file = (&self.sink, &*part, &self.entry);
-            Self::settle((access, &self.path), file, (names, conditions))?;
+            Self::settle(access, &self.path, &self.sink, &*part, &self.entry, (names, conditions))?;
         }
         Ok(Self::version(access, &self.path))
     }
@@ -129,8 +128,11 @@ impl Upload {
     /// Makes the unfinished file of an entry durable and gives it its name at the path, unless the token is valid no more or
     /// the conditions do not hold.
     pub fn settle(
-        (access, path): (&Access, &[u8]),
-        (sink, part, entry): (&FileSink, &dyn SinkFile, &Entry),
+        access: &Access,
+        path: &[u8],
+        sink: &FileSink,
+        part: &dyn SinkFile,
+        entry: &Entry,
         (names, conditions): (&Names, &Conditions),
     ) -> Answer<()> {
         let replaced = if conditions.new { Replaced::Nothing } else { Replaced::File };

@@ -147,6 +147,13 @@ pub struct Fleet {
     grants: Mutex<HashMap<JobId, Grants>>,
 }
 
+/// A shard of a run under a lease.
+struct Leased {
+    run: i64,
+    id: i64,
+    lease: i64,
+}
+
 impl Fleet {
     /// Opens the tables in `directory`, which is there.
     pub async fn open(directory: &Path) -> FleetResult<Self> {

@@ -110,7 +110,9 @@ impl LiveTransfer {
     /// Takes over `side` and talks with the peer in the background.
     pub fn start(
         side: Side,
-        (outbox, inbox, version): (Outbox, Inbox, u16),
+        outbox: Outbox,
+        inbox: Inbox,
+        version: u16,
         ledger: Arc<Ledger>,
         bounds: PerStage<Bounds>,
         setup: &Setup,
@@ -497,7 +499,7 @@ mod tests {
         );
         let bounds = PerStage::all(Bounds::new(1, 1));
         let transfer =
-            LiveTransfer::start(Side::Send(sender), (outbox, inbox, VERSIONS.1), ledger, bounds, &setup);
+            LiveTransfer::start(Side::Send(sender), outbox, inbox, VERSIONS.1, ledger, bounds, &setup);
         let mut transfer = transfer.expect("started");
         let clock = manual::stop();
         let began = Instant::now();

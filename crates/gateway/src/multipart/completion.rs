@@ -200,7 +200,7 @@ impl Multipart {
             })?;
             sums.map_or(Ok(()), |sums| sums.check().map(drop))?;
         }
-        Upload::settle((access, &self.path), (&self.sink, &*file, &entry), when).inspect_err(|_| {
+        Upload::settle(access, &self.path, &self.sink, &*file, &entry, when).inspect_err(|_| {
             if !self.sink.has_part(&entry) {
                 self.is_over();
             }

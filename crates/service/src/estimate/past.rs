@@ -307,20 +307,22 @@ fn conclude(question: &Question, estimate: Option<&Estimate>, samples: &[&Kept])
         let points: Vec<_> = alike.map(|sample| (sample.streams, sample.throughput)).collect();
         let choice = question.choose(&points);
         if choice.samples.len() >= ENOUGH {
-            return Some(Known::new(question, (first.at, first.method, first.circumstances.beside), choice));
+            return Some(Known::new(question, first.at, first.method, first.circumstances.beside, choice));
         }
     }
     estimate.map(|estimate| {
         let points: Vec<_> = estimate.samples.iter().map(|point| (point.streams, point.throughput)).collect();
         let choice = question.choose(&points);
-        Known::new(question, (estimate.at, estimate.method, estimate.circumstances.beside), choice)
+        Known::new(question, estimate.at, estimate.method, estimate.circumstances.beside, choice)
     })
 }
 
 impl Known {
     fn new(
         question: &Question,
-        (at, method, beside): (Timestamp, Method, Option<Beside>),
+        at: Timestamp,
+        method: Method,
+        beside: Option<Beside>,
         choice: Choice,
     ) -> Self {
         let mut answer = Answer::unknown(question.pair.clone(), ByteCount(1), "");

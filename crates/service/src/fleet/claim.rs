@@ -6,7 +6,7 @@ use sqlx::Row;
 
 use super::cut::extent;
 use super::packing::{Extent, ShardContent, cost};
-use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
+use super::{Fleet, FleetError, FleetResult, Leased, MAX_TRIES, MoverToken, changed, count, settle, whole};
 use crate::database::Transaction;
 use crate::job::JobId;
 
@@ -345,8 +345,10 @@ impl Fleet {
         for row in sqlx::query(rest).bind(lease).bind(most).fetch_all(&mut **tx).await? {
             let (id, files, names): (i64, i64, Vec<u8>) = (row.try_get(0)?, row.try_get(1)?, row.try_get(2)?);
             let why = format!("its lease ran out {MAX_TRIES} times: whoever tried it died or was cut off");
-            self.set_aside(tx, (run, id, lease), (files, &names), |_| ("connection".to_owned(), why.clone()))
-                .await?;
+            self.set_aside(tx, Leased { run, id, lease }, (files, &names), |_| {
+                ("connection".to_owned(), why.clone())
+            })
+            .await?;
         }
         Ok(())
     }

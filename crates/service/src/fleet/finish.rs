@@ -3,7 +3,7 @@
 use sqlx::Row;
 
 use super::packing::{cost, split};
-use super::{Fleet, FleetError, FleetResult, MAX_TRIES, MoverToken, changed, count, settle, whole};
+use super::{Fleet, FleetError, FleetResult, Leased, MAX_TRIES, MoverToken, changed, count, settle, whole};
 use crate::database::Transaction;
 
 /// Most failures of a run that are kept.
@@ -135,14 +135,14 @@ impl Fleet {
             let found = failed.iter().find(|(failed, ..)| failed == name || names.is_empty());
             found.map(|(_, kind, message)| (kind.clone(), message.clone())).unwrap_or_default()
         };
-        self.set_aside(tx, (run, id, lease), (failures, &left), why).await
+        self.set_aside(tx, Leased { run, id, lease }, (failures, &left), why).await
     }
 
     /// A shard is not tried any more: its names have failed.
     pub(super) async fn set_aside(
         &self,
         tx: &mut Transaction,
-        (run, id, lease): (i64, i64, i64),
+        Leased { run, id, lease }: Leased,
         (files, names): (i64, &[u8]),
         why: impl Fn(&[u8]) -> (String, String),
     ) -> Result<bool, sqlx::Error> {

@@ -414,7 +414,7 @@ fn open_sink(
             return Err(Error::new(ErrorKind::Usage, why));
         }
         let (path, _) = aim(&base, &rest, *single)?;
-        let backup = Backup::open(&scope.root, typed, (&base, &path, &apart), (&path, deletion))?;
+        let backup = Backup::open(&scope.root, typed, &base, &path, &apart, &path, deletion)?;
         may_use(&session.claims, backup.path())?;
         Ok(backup)
     };

@@ -163,8 +163,11 @@ impl Apart {
     pub fn backup(
         &self,
         typed: &[u8],
-        (there, exists): (&Root, bool),
-        (base, base_exists, inside): (&Root, bool, bool),
+        there: &Root,
+        exists: bool,
+        base: &Root,
+        base_exists: bool,
+        inside: bool,
     ) -> Result<()> {
         let mounts = Mounts::read();
         let (there, base) = (mounts.whereabouts(there), mounts.whereabouts(base));

@@ -44,8 +44,11 @@ impl Backup {
     pub fn open(
         root: &Root,
         typed: &[u8],
-        (base, path, apart): (&Root, &[u8], &Apart),
-        (destination, deletion): (&[u8], Option<&Deletion>),
+        base: &Root,
+        path: &[u8],
+        apart: &Apart,
+        destination: &[u8],
+        deletion: Option<&Deletion>,
     ) -> Result<Self> {
         let failed = |error| Error::io("use the backup directory", typed, error);
         let filter = deletion.map(Deletion::filter).transpose()?.unwrap_or_default();
@@ -66,7 +69,7 @@ impl Backup {
         if device(&there)? != device(&base)? {
             return Err(elsewhere(typed));
         }
-        apart.backup(typed, (&there, exists), (&base, base_exists, inside))?;
+        apart.backup(typed, &there, exists, &base, base_exists, inside)?;
         let written = Mutex::default();
         Ok(Self { root: root.dir(b"").map_err(failed)?, path, typed: typed.to_vec(), written })
     }

@@ -807,8 +807,8 @@ mod tests {
         std::fs::write(directory.path().join("to/a/file"), "old").expect("written");
         let to = (&root, &b"to/"[..]);
         let sink = FileSink::new(to, false, &[1; 16], Purpose::Copy, Apart::default()).expect("a sink");
-        let mirrored = (&root, &b"to"[..], &**sink.apart());
-        let backup = Backup::open(&root, b"../old/1", mirrored, (b"to", None)).expect("a directory");
+        let backup = Backup::open(&root, b"../old/1", &root, b"to", sink.apart(), b"to", None);
+        let backup = backup.expect("a directory");
         sink.keep_replaced(Arc::new(backup));
         let disk = faulty::disk();
         let synced = Arc::new(Mutex::new(Vec::new()));

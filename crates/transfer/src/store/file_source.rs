@@ -379,7 +379,7 @@ impl Source for FileSource {
         let path = file.entry.path.as_bytes().to_vec();
         let fd = self.open_file(file)?;
         let unlinked = Arc::clone(&self.unlinked);
-        Ok(Box::new(FileReader::new(fd, path, (size, fingerprint, unlinked), range.start)?))
+        Ok(Box::new(FileReader::new(fd, path, size, fingerprint, unlinked, range.start)?))
     }
 }
 

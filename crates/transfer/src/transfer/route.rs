@@ -132,8 +132,8 @@ impl Setup {
         // The user named it and is trusted.
         let root = Root::open(b"/").map_err(|error| Error::io("open", b"/", error))?;
         let (path, _) = aim(&local.root, &local.path, single)?;
-        let to = (&local.absolute[..], self.deletion.as_ref());
-        Backup::open(&root, typed, (&local.root, &path, apart), to).map(Some)
+        let deletion = self.deletion.as_ref();
+        Backup::open(&root, typed, &local.root, &path, apart, &local.absolute, deletion).map(Some)
     }
 
     /// A session with the endpoint at `address`.
@@ -232,7 +232,7 @@ pub fn push(
     let Link { outbox, inbox, version, .. } = link;
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = Side::Send(sender);
-    let transfer = LiveTransfer::start(side, (outbox, inbox, version), ledger, bounds, setup)?;
+    let transfer = LiveTransfer::start(side, outbox, inbox, version, ledger, bounds, setup)?;
     Ok(Box::new(transfer))
 }
 
@@ -334,7 +334,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
-    let transfer = LiveTransfer::start(side, (outbox, inbox, version), ledger, bounds, setup)?;
+    let transfer = LiveTransfer::start(side, outbox, inbox, version, ledger, bounds, setup)?;
     Ok(Box::new(transfer))
 }
 

@@ -29,7 +29,9 @@ impl FileReader {
     pub(super) fn new(
         fd: OwnedFd,
         path: Vec<u8>,
-        (size, fingerprint, unlinked): (u64, Fingerprint, Arc<Unlinked>),
+        size: u64,
+        fingerprint: Fingerprint,
+        unlinked: Arc<Unlinked>,
         start: u64,
     ) -> Result<Self> {
         let stat = fstat(&fd).map_err(|error| Error::io("read", &path, error))?;
