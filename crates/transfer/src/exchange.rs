@@ -217,7 +217,7 @@ impl Pulse {
 
 /// Whom a peer is told by and heard from, and in which version of the protocol.
 #[derive(Clone, Copy, Debug)]
-pub struct Line<'a> {
+pub struct PeerLine<'a> {
     /// What it is told.
     pub outbox: &'a Outbox,
     /// What it says.
@@ -229,7 +229,7 @@ pub struct Line<'a> {
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
 pub fn converse(
     side: &Side,
-    Line { outbox, inbox, version }: Line<'_>,
+    PeerLine { outbox, inbox, version }: PeerLine<'_>,
     reports: &Reports,
     fence: Option<&Fence>,
 ) -> Result<()> {
@@ -483,7 +483,7 @@ mod tests {
             ));
             let conversation = thread::spawn(move || {
                 let reports = Reports::default();
-                converse(&side, Line { outbox: &outbox, inbox: &inbox, version }, &reports, None)
+                converse(&side, PeerLine { outbox: &outbox, inbox: &inbox, version }, &reports, None)
                     .expect_err("it is stopped");
             });
             to_us.send(&Message::Poll(6));

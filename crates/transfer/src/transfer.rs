@@ -26,7 +26,7 @@ use tidegate_control::{
 
 use crate::counters::{CounterDetail, Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{Line, Reports, Side, converse, tell_to_yield};
+use crate::exchange::{PeerLine, Reports, Side, converse, tell_to_yield};
 use crate::ledger::Ledger;
 use crate::pipeline::waits::share_waited;
 use crate::sys::clock::Instant;
@@ -126,7 +126,7 @@ impl LiveTransfer {
             move || {
                 let result = converse(
                     &side,
-                    Line { outbox: &outbox, inbox: &inbox, version },
+                    PeerLine { outbox: &outbox, inbox: &inbox, version },
                     &reports,
                     fence.as_ref(),
                 );

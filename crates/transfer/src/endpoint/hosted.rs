@@ -17,7 +17,7 @@ use crate::endpoint::served::scope;
 use crate::endpoint::turns::Candidate;
 use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, files, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{Line, Reports, Side, converse};
+use crate::exchange::{PeerLine, Reports, Side, converse};
 use crate::fence::Permit;
 use crate::hash::Digest;
 use crate::journal::{Journal, Leftovers};
@@ -245,7 +245,7 @@ fn answer(
     let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
     // What it named is there as long as its session.
     let _named = remember(&account.share.metadata, request.memory() + said.memory())?;
-    let line = Line { outbox, inbox, version: *version };
+    let line = PeerLine { outbox, inbox, version: *version };
     match request {
         Request::OneTimeTicket { path } => {
             may_write(endpoint, claims)?;
@@ -480,7 +480,7 @@ fn open_source(
 /// Runs this end until the initiator or the work is done.
 fn serve(
     endpoint: &Arc<Endpoint>,
-    line: Line<'_>,
+    line: PeerLine<'_>,
     told: &[Message],
     make: impl FnOnce() -> Side,
 ) -> Result<()> {
@@ -508,7 +508,7 @@ fn serve(
 /// Sends to another endpoint, epoch by epoch as the initiator says.
 fn relay(
     endpoint: &Endpoint,
-    Line { outbox, inbox, version }: Line<'_>,
+    PeerLine { outbox, inbox, version }: PeerLine<'_>,
     ledger: &Ledger,
     Relayed { store, spec, single, terms, pace }: Relayed<'_>,
     address: &Address,
