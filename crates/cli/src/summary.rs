@@ -198,8 +198,8 @@ mod tests {
 
     const BESIDES: Besides = Besides { stages: &Stage::ALL, setpoint: None, dry: false };
 
-    fn told(summary: Summary) -> String {
-        text(&summary, &BESIDES)
+    fn told(summary: &Summary) -> String {
+        text(summary, &BESIDES)
     }
 
     fn complete() -> Summary {
@@ -212,7 +212,7 @@ mod tests {
         let sidecars = vec!["runs.tsv".to_owned()];
         let got = Summary { files, bytes: 2 << 20, unchecked: 1, sidecars, verified: false, ..complete() };
         assert_eq!(
-            told(got),
+            told(&got),
             "2 files, 2 MiB, all there in 0.0 s: 0 bit/s, 1 without a checksum to check\n  beside   runs.tsv"
         );
     }
@@ -222,21 +222,21 @@ mod tests {
         let files = Files { total: 3, ok: 2, failed: 0, skipped: 1, refreshed: 0, deleted: 0 };
         let copied =
             Summary { files, bytes: 3 << 20, duration_ms: 1500, goodput_bps: 16_777_216, ..complete() };
-        assert_eq!(told(copied), "2 files, 3 MiB, all verified in 1.5 s: 16.8 Mbit/s, 1 there already");
+        assert_eq!(told(&copied), "2 files, 3 MiB, all verified in 1.5 s: 16.8 Mbit/s, 1 there already");
         let files = Files { total: 1, ok: 0, failed: 0, skipped: 1, refreshed: 0, deleted: 0 };
         let nothing = Summary { files, ..complete() };
-        assert_eq!(told(nothing), "nothing to do: 1 file there already, looked at in 0.0 s");
+        assert_eq!(told(&nothing), "nothing to do: 1 file there already, looked at in 0.0 s");
         let files = Files { refreshed: 1, ..files };
         let set = Summary { files, ..complete() };
         let wanted = "nothing to send: 1 file there already, mode or time set of 1, looked at in 0.0 s";
-        assert_eq!(told(set), wanted);
+        assert_eq!(told(&set), wanted);
         let files = Files { total: 3, ok: 0, failed: 1, skipped: 2, refreshed: 0, deleted: 0 };
         let nothing_new = Summary { files, status: Status::Incomplete, verified: false, ..complete() };
         let wanted = "incomplete: nothing new after 0.0 s, 1 of 3 failed, 2 there already";
-        assert_eq!(told(nothing_new.clone()), wanted);
+        assert_eq!(told(&nothing_new), wanted);
         let kept = Summary { status: Status::Interrupted, kept_bytes: 60 << 20, ..nothing_new };
         assert_eq!(
-            told(kept),
+            told(&kept),
             "interrupted: nothing complete after 0.0 s, about 60 MiB of unfinished files kept: the same command continues with them, 1 of 3 failed, 2 there already"
         );
         let dry = Besides { dry: true, ..BESIDES };

@@ -32,7 +32,7 @@ pub enum Logged {
     Retrying { pause: Duration, why: String },
     Paused,
     Resumed,
-    Done(Option<Summary>),
+    Done(Option<Box<Summary>>),
     Failed(String),
     Cancelled,
 }
@@ -153,7 +153,7 @@ mod tests {
         let events = [
             Logged::submitted(&request),
             Logged::Failed("two\nlines\x1b\u{202e}".to_owned()),
-            Logged::Done(Some(summary)),
+            Logged::Done(Some(Box::new(summary))),
         ];
         for event in &events {
             runtime.block_on(append(path.clone(), LogFormat::Lines, id, event)).expect("appended");

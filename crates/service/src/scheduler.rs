@@ -403,7 +403,7 @@ impl SchedulerState {
             State::Queued | State::Blocked if matches!(change.from, State::Paused | State::Failed) => {
                 Logged::Resumed
             }
-            State::Done => Logged::Done(note.summary.clone()),
+            State::Done => Logged::Done(note.summary.clone().map(Box::new)),
             State::Failed => Logged::Failed(note.reason.clone()),
             State::Cancelled => Logged::Cancelled,
             _ => return,

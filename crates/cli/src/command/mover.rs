@@ -306,7 +306,7 @@ impl Agent {
         loop {
             match self.service.post::<()>("/mover/finish", report).map_err(of) {
                 Err(error) if error.kind.retry() == Retry::Outage && began.elapsed() < PATIENCE => {
-                    self.rest(REST)
+                    self.rest(REST);
                 }
                 done => return done,
             }

@@ -120,7 +120,7 @@ mod tests {
         assert!(failed.contains("005 (012.000.000)") && failed.contains("(return value 1)"), "{failed}");
         // Nobody's words end an event before its end.
         assert_eq!(failed.matches("\n...\n").count(), 2, "{failed}");
-        let done = text(&Logged::Done(Some(Summary { bytes: 77, ..Summary::default() })));
+        let done = text(&Logged::Done(Some(Box::new(Summary { bytes: 77, ..Summary::default() }))));
         assert!(done.contains("\n\t77  -  Total Bytes Sent By Job\n"), "{done}");
     }
 }
