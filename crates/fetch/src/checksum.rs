@@ -137,7 +137,7 @@ impl Checksums {
     }
 
     /// Adds a sum that is made of the sums of the file's parts.
-    pub fn add_of_parts(&mut self, sum: SumOfParts) {
+    pub(crate) fn add_of_parts(&mut self, sum: SumOfParts) {
         self.of_parts = Some(sum);
     }
 
@@ -201,7 +201,7 @@ impl Checksums {
     }
 
     /// The same, of those sums alone that were computed.
-    pub fn contradicts(&self, computed: &Self) -> Option<Difference> {
+    pub(crate) fn contradicts(&self, computed: &Self) -> Option<Difference> {
         let mut known = self.clone();
         known.whole.retain(|algorithm, _| computed.whole.contains_key(algorithm));
         known.of_parts = known.of_parts.filter(|_| computed.of_parts.is_some());

@@ -1,6 +1,6 @@
 //! What others wrote, fit to be shown: servers and lists choose the words of most errors.
 
-pub use tidegate_contract::text::{cell, is_plain};
+pub(crate) use tidegate_contract::text::{cell, is_plain};
 
 use tidegate_contract::text;
 use tidegate_transfer::error::Error;
@@ -12,12 +12,12 @@ pub fn error(mut error: Error) -> Error {
 }
 
 /// An I/O error once more: what the system said, without what others have put into it.
-pub fn io_again(error: &std::io::Error) -> std::io::Error {
+pub(crate) fn io_again(error: &std::io::Error) -> std::io::Error {
     error.raw_os_error().map_or_else(|| error.kind().into(), std::io::Error::from_raw_os_error)
 }
 
 /// An I/O error without the system's number.
-pub fn io_words(error: &std::io::Error) -> String {
+pub(crate) fn io_words(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

@@ -356,7 +356,7 @@ impl Host {
 
     /// A new connection was not made, or closed before it was answered. While others get on it is one too many, which
     /// this answers; that is remembered once one of them is answered after it.
-    pub fn turned_away(&self, now: Instant, asked_at: Instant) -> bool {
+    pub(crate) fn turned_away(&self, now: Instant, asked_at: Instant) -> bool {
         let mut state = self.lock();
         if state.good == 0 {
             state.is_away();
@@ -388,12 +388,12 @@ impl Host {
     }
 
     /// Whether it has ever answered in this run.
-    pub fn has_answered(&self) -> bool {
+    pub(crate) fn has_answered(&self) -> bool {
         self.lock().outage.has_known()
     }
 
     /// How long to wait before the `n`-th try of something, with jitter.
-    pub fn jitter(&self, n: u32) -> Duration {
+    pub(crate) fn jitter(&self, n: u32) -> Duration {
         self.lock().wait(n)
     }
 }

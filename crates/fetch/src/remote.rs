@@ -157,9 +157,9 @@ pub struct Refusal {
     /// What the server says to wait first.
     pub retry_after: Option<Duration>,
     /// Whether it is the link that is refused, so that a fresh one may be taken (401, 403, and 400 that says so).
-    pub refuses_link: bool,
+    pub(crate) refuses_link: bool,
     /// Whether there is no host of that name, as far as the resolver knows.
-    pub names_no_host: bool,
+    pub(crate) names_no_host: bool,
 }
 
 impl Refusal {

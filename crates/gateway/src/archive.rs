@@ -20,7 +20,7 @@ use crate::tree::{self, Directory, File, FilePieces, Found};
 
 /// What kind of archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// As POSIX has it.
     Tar,
     /// Not compressed.

@@ -6,7 +6,9 @@ use tokio::task::spawn_blocking;
 use crate::refusal::{Answer, Refusal};
 
 /// Does it; needs a runtime.
-pub async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Answer<T> + Send + 'static) -> Answer<T> {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Answer<T> + Send + 'static,
+) -> Answer<T> {
     let failed = "this cannot be answered; the endpoint's log says why";
     spawn_blocking(work)
         .await

@@ -17,16 +17,16 @@ use tokio_stream::wrappers::ReceiverStream;
 const AHEAD: usize = 1;
 
 /// Most bytes of a body that is on its way: a piece that is made, one that is ready, and one that is sent.
-pub const MAX_HELD: usize = 3 * BLOCK as usize;
+pub(crate) const MAX_HELD: usize = 3 * BLOCK as usize;
 
 /// About how long a piece of text is.
-pub const TEXT: usize = 32 << 10;
+pub(crate) const TEXT: usize = 32 << 10;
 
 /// What makes the pieces of a body, which ends with them or with an error, by which the connection ends.
-pub type Pieces = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
+pub(crate) type Pieces = Box<dyn Iterator<Item = io::Result<Bytes>> + Send>;
 
 /// The body that `pieces` make for as long as `access` is valid; `held` is until it is sent. Needs a runtime.
-pub fn streamed(access: &Access, held: Held, mut pieces: Pieces) -> Body {
+pub(crate) fn streamed(access: &Access, held: Held, mut pieces: Pieces) -> Body {
     let (sender, receiver) = mpsc::channel(AHEAD);
     let access = access.clone();
     let made_with = Arc::new(held);
@@ -66,7 +66,7 @@ pub fn streamed(access: &Access, held: Held, mut pieces: Pieces) -> Body {
 }
 
 /// Pieces of text: what stands before and behind, and between them what `write` makes of each of `items`.
-pub fn text<T: Send + 'static>(
+pub(crate) fn text<T: Send + 'static>(
     before: String,
     mut items: impl Iterator<Item = io::Result<T>> + Send + 'static,
     mut write: impl FnMut(&T, &mut String) + Send + 'static,

@@ -36,7 +36,7 @@ fn settle(child: &Child, path: &[u8]) -> Answer<()> {
 }
 
 /// Makes a directory.
-pub fn make_directory(access: &Access, path: &[u8]) -> Answer {
+pub(crate) fn make_directory(access: &Access, path: &[u8]) -> Answer {
     let child = child(access, path, Right::Write)?;
     match child.make_directory() {
         Ok(()) => {
@@ -49,14 +49,14 @@ pub fn make_directory(access: &Access, path: &[u8]) -> Answer {
 }
 
 /// Whether `path` leads to a directory, if the token allows `right` there.
-pub fn is_directory(access: &Access, path: &[u8], right: Right) -> bool {
+pub(crate) fn is_directory(access: &Access, path: &[u8], right: Right) -> bool {
     let path = path.strip_suffix(b"/").unwrap_or(path);
     access.reach(path, right).is_ok_and(|there| there.base.dir(&there.rest).is_ok())
 }
 
 /// What may be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removed {
+pub(crate) enum Removed {
     /// A file, or a directory with nothing in it.
     Any,
     /// As the path says: a directory has a slash at its end.
@@ -66,7 +66,7 @@ pub enum Removed {
 }
 
 /// Removes what is at `path`, if the conditions hold of it.
-pub fn remove(
+pub(crate) fn remove(
     access: &Access,
     path: &[u8],
     what: Removed,
@@ -106,7 +106,7 @@ pub fn remove(
 }
 
 /// Moves what is at `from` to `to`, if the conditions hold of what is at `from`.
-pub fn rename(
+pub(crate) fn rename(
     access: &Access,
     from: &[u8],
     (to, overwrite): (&[u8], bool),

@@ -28,11 +28,11 @@ pub struct Checksums {
 
 /// Sums that a body was held to, and has.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified(Vec<(Algorithm, Vec<u8>)>);
+pub(crate) struct Verified(Vec<(Algorithm, Vec<u8>)>);
 
 /// What a header says the sum of an object is that is made of parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectSum {
+pub(crate) struct ObjectSum {
     kind: Algorithm,
     bytes: Vec<u8>,
     /// Whether it can only be one of the sums of the parts.
@@ -69,7 +69,7 @@ impl Checksums {
     }
 
     /// The same for a document that completes an upload: S3's own headers speak of the object.
-    pub fn of_document(headers: &HeaderMap, payload: Option<&str>) -> Answer<Self> {
+    pub(crate) fn of_document(headers: &HeaderMap, payload: Option<&str>) -> Answer<Self> {
         let mut expected = Vec::new();
         for (name, value) in headers {
             let (name, value) = (name.as_str(), value.to_str().unwrap_or_default());

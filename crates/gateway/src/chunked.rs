@@ -29,7 +29,7 @@ enum At {
 
 /// What may stand behind the last chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trailing {
+pub(crate) enum Trailing {
     /// Nothing.
     Nothing,
     /// Lines, with their signature behind them where chunks are signed.
@@ -38,7 +38,7 @@ pub enum Trailing {
 
 /// Takes such a body apart.
 #[derive(Debug)]
-pub struct Decoder {
+pub(crate) struct Decoder {
     at: At,
     line: Vec<u8>,
     /// What checks chunks, if they are signed; with the hash of the chunk so far, and its signature.

@@ -15,7 +15,7 @@ use crate::validators::{Validators, Verdict, judge};
 
 /// What a request says that must hold of what is there.
 #[derive(Clone, Debug, Default)]
-pub struct Conditions {
+pub(crate) struct Conditions {
     /// Those that compare versions.
     compared: Option<HeaderMap>,
     /// Whether nothing may be there.
@@ -28,7 +28,7 @@ pub struct Conditions {
 pub struct Names(RwLock<()>);
 
 /// Leave to change names.
-pub struct Leave<'n> {
+pub(crate) struct Leave<'n> {
     _many: Option<RwLockReadGuard<'n, ()>>,
     _alone: Option<RwLockWriteGuard<'n, ()>>,
 }

@@ -120,7 +120,7 @@ fn parts(file: &File, ranges: &[Range<u64>]) -> (Pieces, u64) {
 }
 
 /// The header that has a browser save what it gets, under the name `name`.
-pub fn attachment(name: &[u8]) -> String {
+pub(crate) fn attachment(name: &[u8]) -> String {
     let plain: String = name
         .iter()
         .map(|&b| {

@@ -19,7 +19,7 @@ const LINK: &str = "token";
 
 /// What an asker has shown.
 #[derive(Debug)]
-pub struct Asker {
+pub(crate) struct Asker {
     /// What it may.
     pub access: Access,
     /// How it said so.
@@ -28,7 +28,7 @@ pub struct Asker {
 
 /// How an asker has shown its token.
 #[derive(Debug)]
-pub enum Shown {
+pub(crate) enum Shown {
     /// In a header.
     Header,
     /// In a link, which pages pass on; it reads and no more, whatever the token allows.
@@ -38,13 +38,13 @@ pub enum Shown {
 }
 
 /// Whether a request is signed, as S3's are, and wants to be answered as such.
-pub fn is_s3(parts: &Parts, query: &[(String, String)]) -> bool {
+pub(crate) fn is_s3(parts: &Parts, query: &[(String, String)]) -> bool {
     let header = parts.headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
     header.is_some_and(signature::is_signed) || value(query, signature::PARAMETER).is_some()
 }
 
 /// Finds out who sends the request of `parts`, whose `query` was read already.
-pub fn asker(endpoint: &Arc<Endpoint>, parts: &Parts, query: &[(String, String)]) -> Answer<Asker> {
+pub(crate) fn asker(endpoint: &Arc<Endpoint>, parts: &Parts, query: &[(String, String)]) -> Answer<Asker> {
     if is_s3(parts, query) {
         let signed = signature::read(parts, query, SystemTime::now())?;
         let (access, secret) = endpoint.access_of(signed.id()).map_err(|error| {
@@ -90,7 +90,7 @@ fn of_header(header: &str) -> Option<AccessToken> {
 }
 
 /// Refuses what another site's page has a browser send, which adds a password by itself.
-pub fn refuse_other_sites(parts: &Parts) -> Answer<()> {
+pub(crate) fn refuse_other_sites(parts: &Parts) -> Answer<()> {
     let from = parts.headers.get("sec-fetch-site").and_then(|value| value.to_str().ok());
     match from {
         None | Some("none" | "same-origin") => Ok(()),

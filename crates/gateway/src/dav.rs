@@ -20,7 +20,7 @@ use crate::validators::{date_time, http_date};
 use crate::xml::Xml;
 
 /// Refuses what is no request for properties. One that says nothing asks for all.
-pub fn check_request(document: &str) -> Answer<()> {
+pub(crate) fn check_request(document: &str) -> Answer<()> {
     match document.trim().is_empty() {
         true => Ok(()),
         false => read(document, |names, _| if names[0] == "propfind" { Ok(()) } else { Err(malformed()) }),
@@ -28,7 +28,7 @@ pub fn check_request(document: &str) -> Answer<()> {
 }
 
 /// The answer to PROPFIND; it tells the same whatever properties are asked for, as clients bear.
-pub fn properties(access: &Access, share: &Share, path: &[u8], headers: &HeaderMap) -> Answer {
+pub(crate) fn properties(access: &Access, share: &Share, path: &[u8], headers: &HeaderMap) -> Answer {
     let depth = headers.get("depth").and_then(|value| value.to_str().ok()).unwrap_or("infinity");
     match (tree::open(access, path)?, depth) {
         (Found::File(file), "0" | "1" | "infinity") => {

@@ -11,7 +11,7 @@ use crate::validators::Validators;
 
 /// A digest that is wanted, and how it is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct WantedDigest {
+pub(crate) struct WantedDigest {
     /// What is to be computed.
     pub kind: HashKind,
     name: &'static str,

@@ -12,7 +12,7 @@ const MAX_DEPTH: usize = 16;
 
 /// What is said next of the element that the names lead to, from the document's own on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said<'d> {
+pub(crate) enum Said<'d> {
     /// It begins.
     Begin,
     /// It ends, and this is the text in it; empty where other elements are in it.
@@ -87,7 +87,7 @@ fn add(open: &mut [Open], text: &str) -> Answer<()> {
 }
 
 /// It is no document, or not one of those that are read here.
-pub fn malformed() -> Refusal {
+pub(crate) fn malformed() -> Refusal {
     Refusal::senseless("the document is not well-formed, or is not what this request takes")
         .called("MalformedXML")
 }

@@ -22,10 +22,10 @@ use crate::tree::File;
 use crate::validators::Validators;
 
 /// What a request has in its query that asks for the hash of a file.
-pub const HASH: &str = "hash=blake3";
+pub(crate) const HASH: &str = "hash=blake3";
 
 /// What that is.
-pub const BLAKE3: HashKind = HashKind::Of(Algorithm::Blake3);
+pub(crate) const BLAKE3: HashKind = HashKind::Of(Algorithm::Blake3);
 
 /// Most hashes that are remembered.
 const MAX_KNOWN: usize = 10_000;
@@ -38,7 +38,7 @@ const MAX_TIME: Duration = Duration::from_secs(3600);
 
 /// A kind of hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum HashKind {
+pub(crate) enum HashKind {
     /// One that finds accidents only, and that physicists' stores keep.
     Adler32,
     /// Another one.
@@ -47,7 +47,7 @@ pub enum HashKind {
 
 /// The hashes that were asked for.
 #[derive(Debug)]
-pub struct Hashes {
+pub(crate) struct Hashes {
     /// By kind, and by the tag of the version.
     known: Mutex<HashMap<(HashKind, String), Vec<u8>>>,
     places: Semaphore,

@@ -18,7 +18,7 @@ use tokio::sync::Semaphore;
 use crate::refusal::{Answer, Refusal};
 
 /// Most requests that are answered at once, as there are connections.
-pub const MAX_REQUESTS: usize = 1024;
+pub(crate) const MAX_REQUESTS: usize = 1024;
 
 /// Most bytes of memory for what is sent and taken.
 const MAX_MEMORY: usize = 256 << 20;
@@ -34,7 +34,7 @@ const FILES: usize = 6;
 
 /// What there is, and what of it each token has in use.
 #[derive(Debug)]
-pub struct Limits {
+pub(crate) struct Limits {
     whole: Share,
     known: Mutex<HashMap<Arc<str>, Weak<Share>>>,
     running: Arc<Mutex<Running>>,
@@ -42,7 +42,7 @@ pub struct Limits {
 
 /// One token's part of what there is.
 #[derive(Debug)]
-pub struct Share {
+pub(crate) struct Share {
     requests: Arc<Quota>,
     memory: Arc<Quota>,
     /// Descriptors.
@@ -50,7 +50,7 @@ pub struct Share {
     uploads: Arc<Quota>,
     scratch: Arc<Quota>,
     /// Files that are hashed for it.
-    pub hashing: Semaphore,
+    pub(crate) hashing: Semaphore,
 }
 
 /// The requests that are being answered.
@@ -62,7 +62,7 @@ struct Running {
 
 /// A request that is being answered, until it is dropped.
 #[derive(Debug)]
-pub struct Turn {
+pub(crate) struct Turn {
     number: u64,
     running: Arc<Mutex<Running>>,
     share: Arc<Share>,
@@ -119,7 +119,7 @@ impl Limits {
     }
 
     /// Ends what is being answered to whom may not be answered any more.
-    pub fn end_invalid(&self) {
+    pub(crate) fn end_invalid(&self) {
         let all: Vec<(Access, Line)> = {
             let running = self.running.lock();
             running.all.values().filter_map(|(access, line)| Some((access.clone(), line.clone()?))).collect()
@@ -196,7 +196,7 @@ impl Turn {
     }
 
     /// `body`, with which it ends.
-    pub fn until_sent(self, body: Body) -> Body {
+    pub(crate) fn until_sent(self, body: Body) -> Body {
         Body::new(Sent { body, _turn: self })
     }
 }

@@ -4,7 +4,7 @@
 
 mod completion;
 
-pub use completion::Completion;
+pub(crate) use completion::Completion;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -45,7 +45,7 @@ const PART: usize = 512;
 pub struct Uploads(Mutex<HashMap<String, Arc<Multipart>>>);
 
 /// One upload.
-pub struct Multipart {
+pub(crate) struct Multipart {
     /// Whose it is.
     access: Access,
     /// What it counts in, with what it holds of that.
@@ -209,7 +209,7 @@ impl State {
 }
 
 /// A part on its way.
-pub struct Receiving {
+pub(crate) struct Receiving {
     upload: Arc<Multipart>,
     number: u32,
     /// Where it is written; nothing, once it is whole.

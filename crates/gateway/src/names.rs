@@ -19,7 +19,7 @@ pub fn path(path: &str) -> Answer<Vec<u8>> {
 }
 
 /// The value of `name` in the query `text`, exact whatever its bytes are.
-pub fn bytes(text: &str, name: &str) -> Option<Vec<u8>> {
+pub(crate) fn bytes(text: &str, name: &str) -> Option<Vec<u8>> {
     let mut pairs = text.split('&').filter_map(|pair| pair.split_once('='));
     pairs.find(|(known, _)| *known == name).map(|(_, value)| percent_decode_str(value).collect())
 }

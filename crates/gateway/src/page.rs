@@ -19,7 +19,7 @@ use crate::tree::Item;
 use crate::validators::date_time;
 
 /// Most things on a page.
-pub const PAGE: usize = 10_000;
+pub(crate) const PAGE: usize = 10_000;
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}\
 h1{font-size:1.25rem;overflow-wrap:anywhere}table{width:100%;border-collapse:collapse}\
@@ -44,7 +44,7 @@ pub struct Page {
     /// The key behind which there is more.
     pub last: Option<Vec<u8>>,
     /// Whether the directory that contains it may be looked at.
-    pub has_parent: bool,
+    pub(crate) has_parent: bool,
     /// What of the files' content is known.
     pub hashes: Arc<Hashes>,
     /// What its links carry along, so that they open: the token of the link by which the page was reached.
@@ -67,7 +67,7 @@ struct Entry<'p> {
 
 /// The form in which a directory is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// A page for people.
     Html,
     /// For programs.
@@ -75,7 +75,7 @@ pub enum Form {
 }
 
 /// The form that `headers` ask for.
-pub fn form(headers: &HeaderMap) -> Form {
+pub(crate) fn form(headers: &HeaderMap) -> Form {
     let accepted = headers.get_all("accept").iter().filter_map(|value| value.to_str().ok());
     let html = accepted.flat_map(|list| list.split(',')).any(|kind| kind.trim().starts_with("text/html"));
     if html { Form::Html } else { Form::Json }

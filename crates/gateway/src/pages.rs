@@ -14,7 +14,7 @@ const MAX_AT_HAND: usize = 1 << 20;
 
 /// How many items of a directory are wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Extent {
+pub(crate) enum Extent {
     /// A page of them, as a rule.
     Page,
     /// All.
@@ -37,7 +37,7 @@ impl Extent {
 
 /// The items of one directory that are still to come.
 #[derive(Debug)]
-pub struct Pages {
+pub(crate) struct Pages {
     path: Vec<u8>,
     /// Open only while its items are asked for.
     directory: Option<Directory>,
@@ -106,7 +106,7 @@ impl Pages {
 }
 
 /// Goes from the last of the directories `open` into one that lies in it: the others need not be open meanwhile, and keep little.
-pub fn enter<'p>(open: impl Iterator<Item = &'p mut Pages>) {
+pub(crate) fn enter<'p>(open: impl Iterator<Item = &'p mut Pages>) {
     let mut open: Vec<&mut Pages> = open.collect();
     let mut memory: usize = open.iter().map(|pages| pages.memory()).sum();
     for pages in &mut open {

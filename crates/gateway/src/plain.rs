@@ -25,7 +25,7 @@ use crate::tree::{self, Directory, Found, listing};
 
 /// A request that reads.
 #[derive(Debug)]
-pub struct Reading<'r> {
+pub(crate) struct Reading<'r> {
     /// GET or HEAD.
     pub method: &'r Method,
     /// Beneath the root.

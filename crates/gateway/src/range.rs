@@ -7,7 +7,7 @@ const MAX_RANGES: usize = 64;
 
 /// What a request wants of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub(crate) enum Wanted {
     /// All of it; so does a header that makes no sense.
     Whole,
     /// These, in this order; none is empty.
@@ -17,7 +17,7 @@ pub enum Wanted {
 }
 
 /// Reads `header`, for a file of `size` bytes.
-pub fn wanted(header: &str, size: u64) -> Wanted {
+pub(crate) fn wanted(header: &str, size: u64) -> Wanted {
     let Some((unit, list)) = header.split_once('=') else { return Wanted::Whole };
     if !unit.trim().eq_ignore_ascii_case("bytes") {
         return Wanted::Whole;

@@ -33,7 +33,7 @@ const MAX_DOCUMENT: usize = 4 << 20;
 
 /// What is known of a body before it comes.
 #[derive(Debug)]
-pub struct Expected {
+pub(crate) struct Expected {
     /// Its size once it is taken apart, if that was said.
     pub size: Option<u64>,
     /// What vouches for it.
@@ -105,14 +105,14 @@ impl Expected {
 }
 
 /// What a body is written to.
-pub trait Taker: Send + 'static {
+pub(crate) trait Taker: Send + 'static {
     /// Takes the next bytes.
     fn take(&mut self, bytes: &[u8]) -> Answer<()>;
 }
 
 /// Gives `body` of whom may do what `access` says and has the `share` to `taker`, checks it, and answers with the taker and the
 /// sums that hold.
-pub async fn receive<T: Taker>(
+pub(crate) async fn receive<T: Taker>(
     (access, share): (&Access, &Share),
     body: Body,
     expected: Expected,
@@ -191,7 +191,7 @@ impl Taker for Arriving {
 }
 
 /// A document, and what it takes in memory.
-pub struct Document {
+pub(crate) struct Document {
     /// What it says.
     pub text: String,
     _held: Held,
@@ -224,7 +224,7 @@ impl Taker for Nothing {
 }
 
 /// Refuses, with `status`, a body in which something is.
-pub async fn nothing(
+pub(crate) async fn nothing(
     who: (&Access, &Share),
     body: Body,
     expected: Expected,
@@ -239,7 +239,7 @@ fn broken() -> Refusal {
 
 /// When the file was modified that is sent, as rclone and `tidegate put` say it; else now. Of a request that is signed only
 /// what its signature covers counts.
-pub fn modified(headers: &HeaderMap, is_signed: bool) -> Timestamp {
+pub(crate) fn modified(headers: &HeaderMap, is_signed: bool) -> Timestamp {
     let names = ["x-amz-meta-mtime", "x-oc-mtime"];
     let names = if is_signed { &names[..1] } else { &names };
     let said = names.iter().find_map(|name| headers.get(*name)?.to_str().ok());

@@ -23,7 +23,7 @@ pub struct Refusal {
 }
 
 /// A result that a client is told.
-pub type Answer<T = Response> = Result<T, Refusal>;
+pub(crate) type Answer<T = Response> = Result<T, Refusal>;
 
 impl Refusal {
     /// A refusal with `status`.
@@ -54,7 +54,7 @@ impl Refusal {
     }
 
     /// As S3 says it, of `resource`.
-    pub fn into_s3(self, resource: &str) -> Response {
+    pub(crate) fn into_s3(self, resource: &str) -> Response {
         let mut xml = Xml::new();
         xml.within("Error", |xml| {
             xml.element("Code", self.code);

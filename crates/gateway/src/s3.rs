@@ -6,7 +6,7 @@ mod removal;
 
 mod put;
 
-pub use put::change;
+pub(crate) use put::change;
 
 use axum::body::Body;
 use axum::http::header::CONTENT_TYPE;

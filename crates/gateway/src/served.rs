@@ -11,7 +11,7 @@ use crate::limit::{Limits, Share};
 use crate::multipart::Uploads;
 
 /// What is served, and how.
-pub struct Served {
+pub(crate) struct Served {
     /// Root, rights and tokens.
     pub endpoint: Arc<Endpoint>,
     /// Whether files may be put that nothing vouches for.
@@ -27,7 +27,7 @@ pub struct Served {
 }
 
 /// A request without its body.
-pub struct Asked {
+pub(crate) struct Asked {
     /// As it came.
     pub parts: Parts,
     /// Where, beneath the root.

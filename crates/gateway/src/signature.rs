@@ -21,7 +21,7 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 const PAYLOAD: &str = "x-amz-content-sha256";
 
 /// The parameter that a signed URL has.
-pub const PARAMETER: &str = "X-Amz-Signature";
+pub(crate) const PARAMETER: &str = "X-Amz-Signature";
 
 /// How far clocks may be apart.
 const SKEW: Duration = Duration::from_secs(15 * 60);
@@ -30,13 +30,13 @@ const SKEW: Duration = Duration::from_secs(15 * 60);
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Whether an `Authorization` header has a signature.
-pub fn is_signed(header: &str) -> bool {
+pub(crate) fn is_signed(header: &str) -> bool {
     header.starts_with(ALGORITHM)
 }
 
 /// What a request says of its signature, not checked.
 #[derive(Debug)]
-pub struct Claimed {
+pub(crate) struct Claimed {
     id: String,
     scope: Scope,
     signature: String,
@@ -55,7 +55,7 @@ struct Scope {
 
 /// A signature that holds, and what it says of the body.
 #[derive(Debug)]
-pub struct Signed {
+pub(crate) struct Signed {
     /// What the request says of its body: its SHA-256, or a word for how it is vouched for.
     pub payload: String,
     key: Vec<u8>,
@@ -235,13 +235,13 @@ impl Scope {
 
 impl Signed {
     /// Checks the signature of a body's next chunk, of which this is the SHA-256; it depends on all before it.
-    pub fn check_chunk(&mut self, sum: &[u8], signature: &str) -> bool {
+    pub(crate) fn check_chunk(&mut self, sum: &[u8], signature: &str) -> bool {
         let rest = format!("{}\n{}\n{}", self.signature, hash(b""), HEXLOWER.encode(sum));
         self.check_next("AWS4-HMAC-SHA256-PAYLOAD", &rest, signature)
     }
 
     /// Checks the signature of the lines behind the last chunk.
-    pub fn check_trailers(&mut self, lines: &str, signature: &str) -> bool {
+    pub(crate) fn check_trailers(&mut self, lines: &str, signature: &str) -> bool {
         let rest = format!("{}\n{}", self.signature, hash(lines.as_bytes()));
         self.check_next("AWS4-HMAC-SHA256-TRAILER", &rest, signature)
     }
@@ -271,7 +271,7 @@ fn is_mac(key: &[u8], text: &str, signature: &str) -> bool {
 
 /// The headers that sign a request with `headers`, all of which are covered.
 #[cfg(test)]
-pub fn sign(
+pub(crate) fn sign(
     method: &str,
     target: &str,
     headers: &[(&str, &str)],

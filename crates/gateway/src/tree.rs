@@ -24,7 +24,7 @@ use crate::validators::Validators;
 const MAX_KEYS: usize = 1 << 20;
 
 /// Most bytes that it takes to find out the [keys](Directory::keys) of so many items.
-pub const fn listing(most: usize) -> usize {
+pub(crate) const fn listing(most: usize) -> usize {
     let names = most * 256;
     (if names < MAX_KEYS { 2 * names } else { 2 * MAX_KEYS }) + most * 48
 }
@@ -40,7 +40,7 @@ pub enum Found {
 
 /// An open file.
 #[derive(Clone, Debug)]
-pub struct File {
+pub(crate) struct File {
     file: Arc<OpenFile>,
     /// Its size when it was opened.
     pub size: u64,
@@ -52,7 +52,7 @@ pub struct File {
 
 /// An open directory.
 #[derive(Debug)]
-pub struct Directory {
+pub(crate) struct Directory {
     root: Root,
     path: Vec<u8>,
     /// When something was put there or removed last.
@@ -70,7 +70,7 @@ pub struct Item {
     pub version: Validators,
     /// Whether a link leads there. Whole trees are taken without the directories that links lead to, which may be those
     /// that contain them.
-    pub by_link: bool,
+    pub(crate) by_link: bool,
 }
 
 impl Item {
@@ -92,7 +92,7 @@ fn name_of(key: &[u8]) -> &[u8] {
 
 /// Keys of a directory's items, one after the other.
 #[derive(Debug, Default)]
-pub struct Keys {
+pub(crate) struct Keys {
     text: Vec<u8>,
     /// Where each ends, the last first.
     ends: Vec<u32>,
@@ -178,7 +178,7 @@ impl File {
 
 /// What a file holds, piece by piece.
 #[derive(Debug)]
-pub struct FilePieces {
+pub(crate) struct FilePieces {
     file: Option<File>,
     range: Range<u64>,
 }

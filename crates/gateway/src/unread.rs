@@ -34,7 +34,7 @@ struct Lent {
 }
 
 /// What is left of a body that is lent to who answers.
-pub struct Unread {
+pub(crate) struct Unread {
     state: Arc<Mutex<State>>,
     /// Whether the client sends only once it is told to.
     waits: bool,

@@ -24,7 +24,7 @@ const MODE: u32 = 0o644;
 
 /// What may be done about directories that are missing on the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parents {
+pub(crate) enum Parents {
     /// They are made: S3 has none.
     Make,
     /// They must be there: WebDAV's clients make them.
@@ -32,7 +32,7 @@ pub enum Parents {
 }
 
 /// Where a file is put.
-pub struct Place {
+pub(crate) struct Place {
     /// The directory that is open.
     pub reached: Reached,
     /// The path beneath that, as far as there is no link in it.
@@ -42,7 +42,7 @@ pub struct Place {
     /// Whether something bears the name.
     pub replaces: bool,
     /// Whether there is a directory that it lies in.
-    pub has_parent: bool,
+    pub(crate) has_parent: bool,
 }
 
 impl Place {

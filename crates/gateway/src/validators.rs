@@ -14,7 +14,7 @@ const LAST_SECOND: u64 = 253_402_207_200;
 
 /// Which version of a file is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Validators {
+pub(crate) struct Validators {
     /// The entity tag, with its quotes; no two versions have one.
     pub tag: String,
     /// When it was modified.
@@ -23,7 +23,7 @@ pub struct Validators {
 
 /// What the conditions of a request come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// It is to be done.
     Proceed,
     /// The client has this version: 304.
@@ -42,7 +42,7 @@ impl Validators {
     }
 
     /// Whether the range of a request is still meant for this version.
-    pub fn range_holds(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn range_holds(&self, headers: &HeaderMap) -> bool {
         match text(headers, &IF_RANGE) {
             None => true,
             Some(tag) if tag.ends_with('"') => tag == self.tag,
@@ -53,7 +53,7 @@ impl Validators {
 }
 
 /// What the conditions among `headers` say of what is `there`, if anything is.
-pub fn judge(method: &Method, headers: &HeaderMap, there: Option<&Validators>) -> Verdict {
+pub(crate) fn judge(method: &Method, headers: &HeaderMap, there: Option<&Validators>) -> Verdict {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     let seconds = there.map(|there| second(there.modified));
     if let Some(tags) = text(headers, &IF_MATCH) {
@@ -102,12 +102,12 @@ fn second(time: Timestamp) -> u64 {
 }
 
 /// A time as HTTP writes it.
-pub fn http_date(time: Timestamp) -> String {
+pub(crate) fn http_date(time: Timestamp) -> String {
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(second(time)))
 }
 
 /// A time as RFC 3339 and XML write it, to the second.
-pub fn date_time(time: Timestamp) -> String {
+pub(crate) fn date_time(time: Timestamp) -> String {
     let second = i64::try_from(second(time)).unwrap_or(0);
     jiff::Timestamp::from_second(second).map(|time| time.to_string()).unwrap_or_default()
 }

@@ -4,7 +4,7 @@ use quick_xml::escape::escape;
 
 /// A document that grows.
 #[derive(Debug)]
-pub struct Xml(String);
+pub(crate) struct Xml(String);
 
 impl Xml {
     /// Nothing yet.
@@ -53,7 +53,7 @@ impl Xml {
 }
 
 /// XML has no control characters, not even escaped ones.
-pub fn printable(character: char) -> char {
+pub(crate) fn printable(character: char) -> char {
     match character {
         '\t' | '\n' | '\r' => character,
         c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => '\u{fffd}',

@@ -18,7 +18,7 @@ const MAX_ENDING: usize = 64;
 
 /// The connections of one listener.
 #[derive(Clone, Debug)]
-pub struct Connections {
+pub(crate) struct Connections {
     most: usize,
     table: Arc<Mutex<Table>>,
 }
@@ -47,7 +47,7 @@ struct Known {
 
 /// A connection's place, until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub(crate) struct Place {
     number: u64,
     connections: Connections,
     end: Arc<Notify>,
@@ -67,7 +67,7 @@ struct Busy(Line);
 
 /// The body of an answer, with which that ends.
 #[derive(Debug)]
-pub struct Answering {
+pub(crate) struct Answering {
     body: Body,
     _busy: Busy,
 }
@@ -115,7 +115,7 @@ impl Connections {
     }
 
     /// Files have run out: has one end, if any can.
-    pub fn relieve(&self) {
+    pub(crate) fn relieve(&self) {
         self.table.lock().expect("not poisoned").make_room();
     }
 }

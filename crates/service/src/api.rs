@@ -18,7 +18,7 @@ mod spread;
 pub use auth::read_token;
 pub(crate) use auth::share_token;
 pub(crate) use frame::hardened;
-pub use problem::Problem;
+pub(crate) use problem::Problem;
 pub use tidegate_http::listener::{Listener, TlsFiles};
 
 use std::io;
@@ -75,7 +75,7 @@ pub struct ApiParts {
 }
 
 /// Where a job leaves its epochs.
-pub type EpochFiles = Box<dyn Fn(JobId) -> PathBuf + Send + Sync>;
+pub(crate) type EpochFiles = Box<dyn Fn(JobId) -> PathBuf + Send + Sync>;
 
 /// What every handler may use.
 struct App {

@@ -14,7 +14,7 @@ use expression::Reader;
 use token::{Lexer, TokenKind};
 
 /// The most bytes of a file of ads.
-pub const MAX_BYTES: usize = 16 << 20;
+pub(crate) const MAX_BYTES: usize = 16 << 20;
 /// The most attributes of one ad.
 const MAX_ATTRIBUTES: usize = 1000;
 
@@ -65,7 +65,7 @@ impl Value {
     }
 
     /// The same, where it is a text or a word: a number, a list and a call are none, and would be names of files.
-    pub fn as_text(&self) -> Option<&str> {
+    pub(crate) fn as_text(&self) -> Option<&str> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
         match self {
             Self::Text(text) => Some(text),
@@ -77,7 +77,7 @@ impl Value {
     }
 
     /// `YES`, `TRUE`, `NO` or `FALSE`, in quotes or without.
-    pub fn as_switch(&self) -> Option<bool> {
+    pub(crate) fn as_switch(&self) -> Option<bool> {
         match self.as_word().to_ascii_lowercase().as_str() {
             "yes" | "true" => Some(true),
             "no" | "false" => Some(false),

@@ -42,7 +42,7 @@ pub fn login(wrong: bool) -> Response {
 
 /// What follows a sign-in. A page and no redirection: a browser that came from another site keeps the cookie
 /// back until a page of ours leads on.
-pub fn welcome() -> Response {
+pub(crate) fn welcome() -> Response {
     content(HTML, include_str!("dashboard/welcome.html").to_owned())
 }
 

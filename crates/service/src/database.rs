@@ -9,7 +9,7 @@
 mod schema;
 mod transaction;
 
-pub use transaction::Transaction;
+pub(crate) use transaction::Transaction;
 
 use std::fmt;
 use std::fs;
@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use url::Url;
 
 /// Longest wait for a connection, and for any one question or change.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Longest wait for tables to be made, which another program may be doing.
 pub(crate) const OPENING: Duration = Duration::from_secs(15);
@@ -45,7 +45,7 @@ const LOST: Duration = Duration::from_secs(3);
 const LOOKING: Duration = Duration::from_secs(2);
 
 /// Connections that read at the same time.
-pub const READERS: u32 = 4;
+pub(crate) const READERS: u32 = 4;
 
 /// Why the database did not do what was asked: one line, without any secret.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -67,7 +67,7 @@ impl DatabaseError {
     }
 
     /// Whether another's change at the same moment stood in the way, so that the same will work at once.
-    pub fn is_conflict(&self) -> bool {
+    pub(crate) fn is_conflict(&self) -> bool {
         self.conflict
     }
 
@@ -126,7 +126,7 @@ fn explain(error: &sqlx::Error) -> (String, bool) {
 
 /// Whose database it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Backend {
+pub(crate) enum Backend {
     /// A file.
     Sqlite,
     /// A server.
@@ -135,7 +135,7 @@ pub enum Backend {
 
 /// What a power failure may take; a crash of the program takes nothing that was committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Durability {
+pub(crate) enum Durability {
     /// The last moment's commits, which wait for no disk: for what can be measured again.
     Relaxed,
     /// Nothing: a commit returns once it is on the disk.
@@ -243,7 +243,7 @@ impl Database {
     }
 
     /// Whose it is.
-    pub fn backend(&self) -> Backend {
+    pub(crate) fn backend(&self) -> Backend {
         self.backend
     }
 

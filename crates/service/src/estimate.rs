@@ -103,7 +103,7 @@ impl Estimator {
     }
 
     /// The same for a command of its own, which does not know what a service moves meanwhile.
-    pub fn of_command(program: Program, history: Option<History>) -> Self {
+    pub(crate) fn of_command(program: Program, history: Option<History>) -> Self {
         Self::made(program, history, Names::default(), false)
     }
 
@@ -126,7 +126,7 @@ impl Estimator {
     }
 
     /// The path MTU between two sites, where this host is one of them and its kernel can tell.
-    pub async fn path_mtu(&self, pair: &Pair) -> Option<ByteCount> {
+    pub(crate) async fn path_mtu(&self, pair: &Pair) -> Option<ByteCount> {
         self.shared.mtus.of(pair).await
     }
 

@@ -22,7 +22,7 @@ use tidegate_contract::text::{count, one_line};
 /// What happened to a job.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each is the event that it names")]
-pub enum Logged {
+pub(crate) enum Logged {
     Submitted(String),
     Started { attempt: u32 },
     Estimate { streams: u16, throughput: BitRate, reason: String },
@@ -46,7 +46,7 @@ impl Logged {
 
 impl Logged {
     /// Whether nothing follows it, unless the job is tried again by its user.
-    pub const fn ends_the_job(&self) -> bool {
+    pub(crate) const fn ends_the_job(&self) -> bool {
         matches!(self, Self::Done(_) | Self::Failed(_) | Self::Cancelled)
     }
 }
@@ -88,10 +88,10 @@ impl fmt::Display for Logged {
 }
 
 /// What a path is called where nothing is to be written.
-pub const NOWHERE: &str = "/dev/null";
+pub(crate) const NOWHERE: &str = "/dev/null";
 
 /// Appends `event` to the log at `path`, in one write, so that jobs may share a file.
-pub async fn append(path: PathBuf, format: LogFormat, job: JobId, event: &Logged) -> io::Result<()> {
+pub(crate) async fn append(path: PathBuf, format: LogFormat, job: JobId, event: &Logged) -> io::Result<()> {
     let text = match format {
         LogFormat::Lines => format!("{} job {job} {}\n", Timestamp::now(), one_line(&event.to_string())),
         LogFormat::Htcondor => htcondor::text(job, Timestamp::now(), event),

@@ -95,7 +95,7 @@ pub enum FleetError {
 }
 
 /// The outcome of asking it.
-pub type FleetResult<T> = Result<T, FleetError>;
+pub(crate) type FleetResult<T> = Result<T, FleetError>;
 
 /// What a mover of one run shows: 32 random bytes in hexadecimal.
 #[derive(Clone, PartialEq, Eq)]
@@ -115,7 +115,7 @@ impl MoverToken {
     }
 
     /// As it is shown.
-    pub fn reveal(&self) -> &str {
+    pub(crate) fn reveal(&self) -> &str {
         &self.0
     }
 
@@ -188,7 +188,7 @@ impl Fleet {
 
     /// The same with leases that hold for `term` without being renewed, for tests of what happens beyond it.
     #[must_use]
-    pub fn with_term(self, term: Duration) -> Self {
+    pub(crate) fn with_term(self, term: Duration) -> Self {
         Self { term, ..self }
     }
 
@@ -230,7 +230,7 @@ impl Fleet {
     }
 
     /// How many of a run's `all` streams `mover`, which uses `used`, may use from now on.
-    pub fn grant(&self, job: JobId, all: u16, mover: &str, used: u16) -> u16 {
+    pub(crate) fn grant(&self, job: JobId, all: u16, mover: &str, used: u16) -> u16 {
         let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         grants.entry(job).or_default().renew(all, mover, used, Instant::now())
     }

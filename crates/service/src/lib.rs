@@ -49,7 +49,7 @@ mod output_file;
 
 pub mod mover;
 
-pub mod spread;
+pub(crate) mod spread;
 
 pub mod scheduler;
 

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use crate::event_log::NOWHERE;
 
 /// Writes `text` to the regular file at `path`, in place of what it held. Anything else there is left alone.
-pub async fn write(path: &Path, text: String) -> io::Result<()> {
+pub(crate) async fn write(path: &Path, text: String) -> io::Result<()> {
     let path = path.to_path_buf();
     let written = tokio::task::spawn_blocking(move || write_now(&path, text.as_bytes())).await;
     written.unwrap_or_else(|error| Err(io::Error::other(error)))

@@ -28,7 +28,7 @@ type Lookup = Arc<OnceCell<Option<ByteCount>>>;
 
 /// Path MTUs of this host. Clones share what was looked up.
 #[derive(Clone, Debug, Default)]
-pub struct PathMtus {
+pub(crate) struct PathMtus {
     known: Arc<Mutex<HashMap<Site, (Instant, Lookup)>>>,
 }
 

@@ -13,7 +13,7 @@ pub(crate) mod growing;
 pub mod iperf3;
 pub(crate) mod native;
 mod omitted;
-pub mod ours;
+pub(crate) mod ours;
 pub(crate) mod program;
 pub(crate) mod ranges;
 mod watched;
@@ -30,7 +30,8 @@ use tidegate_contract::redact;
 use tidegate_spec::address::{End, Route};
 
 /// The shortest and the longest sample by time.
-pub const TIMES: std::ops::RangeInclusive<Duration> = Duration::from_millis(400)..=Duration::from_secs(60);
+pub(crate) const TIMES: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(400)..=Duration::from_secs(60);
 /// The smallest and the largest sample by bytes.
 pub(crate) const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=ByteCount::gib(64);
 
@@ -190,7 +191,7 @@ impl SamplerError {
 }
 
 /// A sample under way.
-pub type Measuring<'a> = Pin<Box<dyn Future<Output = Result<Measured, SamplerError>> + Send + 'a>>;
+pub(crate) type Measuring<'a> = Pin<Box<dyn Future<Output = Result<Measured, SamplerError>> + Send + 'a>>;
 
 /// What measures a path. Dropping the future ends the measurement.
 pub trait Sampler: Send {

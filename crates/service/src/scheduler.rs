@@ -20,7 +20,7 @@ pub use live::Live;
 pub(crate) use live::MAX_EPOCHS;
 pub use shares::Limits;
 pub use size::{Size, Sizes};
-pub use tally::Tallied;
+pub(crate) use tally::Tallied;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -320,7 +320,7 @@ impl Scheduler {
     }
 
     /// What jobs did since the service began.
-    pub fn tallied(&self) -> Tallied {
+    pub(crate) fn tallied(&self) -> Tallied {
         self.shared.tally.so_far()
     }
 

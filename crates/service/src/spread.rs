@@ -24,7 +24,7 @@ const BEGINNING: Duration = Duration::from_secs(30);
 const FAILURES: u32 = 100;
 
 /// Follows jobs of many hosts, and leaves the others to another mover.
-pub struct Spreading {
+pub(crate) struct Spreading {
     /// What other jobs are moved by.
     pub others: Arc<dyn Mover>,
     /// The shards.

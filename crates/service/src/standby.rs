@@ -19,7 +19,7 @@ const REACHED: Duration = Duration::from_secs(2);
 
 /// Passes on, until nobody else works on `queue`: then it is this service's, which others reach at `place`. Who asks while
 /// nobody works is told to come again.
-pub async fn until_ours(queue: &SharedQueue, listener: &Listener, place: &str) -> QueueResult<Queue> {
+pub(crate) async fn until_ours(queue: &SharedQueue, listener: &Listener, place: &str) -> QueueResult<Queue> {
     let works = {
         let (queue, own) = (queue.clone(), place.to_owned());
         move || reach(queue.clone(), own.clone())
@@ -60,7 +60,7 @@ fn nobody() -> Router {
 }
 
 /// Where other services reach `listener`: as it is said, or where it listens, by this host's name if that is everywhere.
-pub fn place(listener: &Listener, said: Option<&Place>) -> String {
+pub(crate) fn place(listener: &Listener, said: Option<&Place>) -> String {
     let address = listener.address();
     let host = match said {
         Some(place) => place.host.clone(),

@@ -129,7 +129,7 @@ pub fn workers() -> clap::builder::RangedI64ValueParser<u16> {
 }
 
 /// The same from JSON.
-pub fn some_workers<'de, D: Deserializer<'de>>(from: D) -> Result<u16, D::Error> {
+pub(crate) fn some_workers<'de, D: Deserializer<'de>>(from: D) -> Result<u16, D::Error> {
     let number = u16::deserialize(from)?;
     WORKERS.within(number).map_err(serde::de::Error::custom)
 }

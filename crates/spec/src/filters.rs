@@ -64,7 +64,7 @@ pub struct FilterBounds {
     pub files_from: Option<std::path::PathBuf>,
     /// Files of names and of rules have a NUL byte behind each, not a line's end
     #[arg(short = '0', long)]
-    pub from0: bool,
+    pub(crate) from0: bool,
     /// Leave out files smaller than SIZE: bytes, or with rsync's suffixes as in 1.5M, 10KB, 2G-1
     #[arg(long, value_name = "SIZE", value_parser = rsync_size)]
     #[serde(deserialize_with = "size_option::deserialize")]
@@ -84,16 +84,16 @@ pub struct FilterBounds {
     pub older_than: Option<Moment>,
     /// Do not enter directories on which another file system is mounted
     #[arg(short = 'x', long)]
-    pub one_file_system: bool,
+    pub(crate) one_file_system: bool,
     /// Leave out files and directories whose names begin with a dot, unless a rule takes them
     #[arg(long)]
-    pub no_hidden: bool,
+    pub(crate) no_hidden: bool,
     /// Make nothing new at the destination
     #[arg(long)]
     pub existing: bool,
     /// Leave files alone that are at the destination
     #[arg(long)]
-    pub ignore_existing: bool,
+    pub(crate) ignore_existing: bool,
     /// Leave files alone that are newer at the destination
     #[arg(short, long)]
     pub update: bool,

@@ -79,7 +79,7 @@ pub mod text_option {
 }
 
 /// Numbers of bytes that may be left out: a number, or a text with rsync's suffixes.
-pub mod size_option {
+pub(crate) mod size_option {
     use serde::{Deserialize, Deserializer};
     use tidegate_transfer::selection::bounds::rsync_size;
 
@@ -148,7 +148,7 @@ pub mod listed {
 }
 
 /// Words of the operating system: a text, or its bytes where they are none.
-pub mod word {
+pub(crate) mod word {
     use std::ffi::OsString;
     use std::os::unix::ffi::{OsStrExt, OsStringExt};
 

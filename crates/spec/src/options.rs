@@ -139,7 +139,7 @@ impl Options {
 }
 
 /// A spec from its options, of which it has to know all.
-pub fn strict<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
+pub(crate) fn strict<'de, D: Deserializer<'de>, T>(from: D) -> Result<T, D::Error>
 where
     T: Serialize + DeserializeOwned + Default,
 {

@@ -15,7 +15,7 @@ use crate::range::Range;
 pub const STAGING: Range<ByteCount> =
     Range::new(ByteCount::mib(1), ByteCount::gib(64), "must be from 1MiB to 64GiB");
 /// Bytes given to one worker at a time.
-pub const CHUNK: Range<ByteCount> =
+pub(crate) const CHUNK: Range<ByteCount> =
     Range::new(ByteCount::mib(1), ByteCount::gib(1 << 20), "must be from 1MiB to 1024TiB");
 const STALL: Range<Duration> =
     Range::new(Duration::from_secs(1), Duration::from_secs(24 * 3600), "must be from 1s to 24h");

@@ -23,7 +23,7 @@ pub struct Objective {
     /// How far the ratio of new to old probability may pull.
     pub clip: f32,
     /// What a unit of entropy is worth.
-    pub entropy: f32,
+    pub(crate) entropy: f32,
 }
 
 /// Steps to learn from; everything row by row, N steps.
@@ -35,10 +35,10 @@ pub struct Samples {
     /// where there are choices.
     pub actions: Vec<f32>,
     /// ln of the probability, or its density, it was done with.
-    pub log_densities: Vec<f32>,
+    pub(crate) log_densities: Vec<f32>,
     /// How much better than expected it was: N, of mean 0 and deviation 1
     /// once standardized.
-    pub advantages: Vec<f32>,
+    pub(crate) advantages: Vec<f32>,
 }
 
 impl Samples {
@@ -83,7 +83,7 @@ impl Actor {
     ///
     /// # Panics
     /// If the network has not as many answers as there are choices.
-    pub fn of_choices(net: Net, choices: Vec<usize>, adam: adam::AdamConfig) -> Self {
+    pub(crate) fn of_choices(net: Net, choices: Vec<usize>, adam: adam::AdamConfig) -> Self {
         let mut end = 0;
         let mut groups = Vec::with_capacity(choices.len());
         for size in choices {
@@ -100,7 +100,7 @@ impl Actor {
     }
 
     /// Goes on from a Gaussian policy.
-    pub fn from_net(net: Net, log_sigma: Vec<f32>, adam: adam::AdamConfig) -> Self {
+    pub(crate) fn from_net(net: Net, log_sigma: Vec<f32>, adam: adam::AdamConfig) -> Self {
         Self {
             adam: Adam::new(net.parameters.len(), adam),
             adam_sigma: Adam::new(log_sigma.len(), adam),
@@ -239,7 +239,7 @@ impl Critic {
     }
 
     /// Goes on from an estimate.
-    pub fn from_net(net: Net, adam: adam::AdamConfig) -> Self {
+    pub(crate) fn from_net(net: Net, adam: adam::AdamConfig) -> Self {
         let count = net.parameters.len();
         Self { net, adam: Adam::new(count, adam), gradient: vec![0.0; count], d_value: Vec::new() }
     }

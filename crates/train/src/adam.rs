@@ -17,7 +17,7 @@ const EPSILON: f32 = 1e-8;
 
 /// The moments of one parameter vector's gradients.
 #[derive(Clone, Debug)]
-pub struct Adam {
+pub(crate) struct Adam {
     config: AdamConfig,
     mean: Vec<f32>,
     square: Vec<f32>,
@@ -31,7 +31,7 @@ impl Adam {
     }
 
     /// Another step size from here on.
-    pub const fn set_rate(&mut self, rate: f32) {
+    pub(crate) const fn set_rate(&mut self, rate: f32) {
         self.config.rate = rate;
     }
 

@@ -27,11 +27,11 @@ const BLOCK: (f64, f64) = (0.001, 0.1);
 
 /// A path, and how what moves on it is counted.
 #[derive(Clone, Debug, PartialEq)]
-pub struct TrainingPath {
+pub(crate) struct TrainingPath {
     /// The path.
     pub scenario: Scenario,
     /// What moves is counted in so many bits.
-    pub block_bits: Option<f64>,
+    pub(crate) block_bits: Option<f64>,
 }
 
 impl TrainingPath {
@@ -48,7 +48,7 @@ impl TrainingPath {
 }
 
 /// What is seen where only whole blocks of so many bits are counted.
-pub fn counted(mut seen: Observation, block_bits: Option<f64>) -> Observation {
+pub(crate) fn counted(mut seen: Observation, block_bits: Option<f64>) -> Observation {
     let Some(block) = block_bits else { return seen };
     let seconds = seen.interval.as_secs_f64();
     for stage in Stage::ALL {

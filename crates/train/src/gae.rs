@@ -6,13 +6,13 @@ pub struct GaeConfig {
     /// γ, the worth of a reward one step later.
     pub gamma: f32,
     /// λ, between one step's estimate (0) and the whole episode's (1).
-    pub lambda: f32,
+    pub(crate) lambda: f32,
 }
 
 /// Advantages of one episode's steps. `values` has one more entry than `rewards`: the worth of the
 /// state the episode was cut off in. The path would have gone on, so that worth counts, unless the
 /// environment really `ended`.
-pub fn advantages(rewards: &[f32], values: &[f32], ended: bool, config: GaeConfig, out: &mut [f32]) {
+pub(crate) fn advantages(rewards: &[f32], values: &[f32], ended: bool, config: GaeConfig, out: &mut [f32]) {
     let steps = rewards.len();
     let mut later = 0.0;
     for t in (0..steps).rev() {
@@ -24,7 +24,7 @@ pub fn advantages(rewards: &[f32], values: &[f32], ended: bool, config: GaeConfi
 }
 
 /// Shifts and scales `values` to mean 0 and deviation 1.
-pub fn standardize(values: &mut [f32]) {
+pub(crate) fn standardize(values: &mut [f32]) {
     let count = values.len() as f32;
     let mean = values.iter().sum::<f32>() / count;
     let variance = values.iter().map(|value| (value - mean) * (value - mean)).sum::<f32>() / count;

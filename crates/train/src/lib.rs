@@ -24,8 +24,8 @@ pub mod net;
 pub mod pair;
 
 // What is practised, and what it is worth.
-pub mod domain;
-pub mod reward;
+pub(crate) mod domain;
+pub(crate) mod reward;
 
 pub mod practice;
 
@@ -33,7 +33,7 @@ pub mod practice;
 pub mod actor;
 pub mod gae;
 
-pub mod rollout;
+pub(crate) mod rollout;
 
 // Until it is good enough.
 pub mod ppo;

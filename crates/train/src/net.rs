@@ -66,7 +66,7 @@ impl Net {
     }
 
     /// Weights and offsets drawn evenly from ±1/√inputs, as the papers' framework does unless told.
-    pub fn uniform(shape: Shape, rng: &mut Rng) -> Self {
+    pub(crate) fn uniform(shape: Shape, rng: &mut Rng) -> Self {
         let mut net = Self::new(shape, 1.0, rng);
         let mut most = 0.0;
         for tensor in shape.tensors().into_iter().filter(|tensor| !tensor.name.contains(".norm")) {
@@ -79,12 +79,12 @@ impl Net {
     }
 
     /// Goes on from a trained network.
-    pub fn from_network(network: &Network) -> Self {
+    pub(crate) fn from_network(network: &Network) -> Self {
         Self { shape: network.shape(), parameters: network.parameters().to_vec() }
     }
 
     /// The network as production uses it; none if a parameter is no number.
-    pub fn to_network(&self) -> Option<Network> {
+    pub(crate) fn to_network(&self) -> Option<Network> {
         let finite = self.parameters.iter().all(|value| value.is_finite());
         finite.then(|| Network::new(self.shape, self.parameters.clone())).flatten()
     }
@@ -139,7 +139,7 @@ impl Net {
 
     /// Puts the gradient of every parameter into `gradient`, given that of the answers of the last
     /// forward pass on `tape`.
-    pub fn backward(&self, tape: &mut Tape, d_output: &[f32], gradient: &mut [f32]) {
+    pub(crate) fn backward(&self, tape: &mut Tape, d_output: &[f32], gradient: &mut [f32]) {
         let Shape { inputs, width, blocks, block, outputs } = self.shape;
         let rows = tape.rows;
         assert_eq!(d_output.len(), rows * outputs, "a gradient for every answer");

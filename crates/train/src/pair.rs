@@ -1,7 +1,7 @@
 //! Two independent pieces of work on two threads, or in turn: the result is the same.
 
 /// Runs both; with fewer than two threads one after the other.
-pub fn both(threads: usize, one: impl FnOnce() + Send, other: impl FnOnce() + Send) {
+pub(crate) fn both(threads: usize, one: impl FnOnce() + Send, other: impl FnOnce() + Send) {
     if threads < 2 {
         one();
         other();

@@ -273,7 +273,7 @@ impl Room {
 }
 
 /// How the deterministic policy does from random starts.
-pub struct Exam {
+pub(crate) struct Exam {
     course_steps: usize,
     settle: usize,
     seed: u64,
@@ -321,7 +321,7 @@ impl Exam {
 
 impl ExamResult {
     /// The set-point in which most episodes ended.
-    pub fn common_rest(&self) -> Option<Concurrency> {
+    pub(crate) fn common_rest(&self) -> Option<Concurrency> {
         let count = |n: &Concurrency| self.rest.iter().filter(|other| *other == n).count();
         self.rest.iter().copied().max_by_key(count)
     }

@@ -64,7 +64,7 @@ pub struct Outcome {
 }
 
 /// Draws a path.
-pub type Paths = Arc<dyn Fn(&mut Rng) -> Scenario + Send + Sync>;
+pub(crate) type Paths = Arc<dyn Fn(&mut Rng) -> Scenario + Send + Sync>;
 
 /// Simulated paths, seen and acted on through a recipe's features; the reward is the end-to-end
 /// utility as a share of R_max.
@@ -141,7 +141,7 @@ impl TrainingTask for PathTask {
 const TOLERANCE: f32 = 0.01;
 
 /// The reward of discrete steps: 1 if the utility rose, -1 if it fell, 0 if it stayed about the same.
-pub fn sign_of_change(now: f32, before: f32) -> f32 {
+pub(crate) fn sign_of_change(now: f32, before: f32) -> f32 {
     if now > before * (1.0 + TOLERANCE) {
         1.0
     } else if now < before * (1.0 - TOLERANCE) {

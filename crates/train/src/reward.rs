@@ -10,13 +10,13 @@ use tidegate_control::{Concurrency, Path, PerStage, Scenario, Stage};
 
 /// The papers' R_max and the utility it is the most of, for one path.
 #[derive(Clone, Debug, PartialEq)]
-pub struct MaxReward {
+pub(crate) struct MaxReward {
     /// K, the price of one more worker.
     pub k: f64,
     /// The stages that are paid for.
     pub stages: Vec<Stage>,
     /// The best goodput in Mbit/s.
-    pub best_mbps: f64,
+    pub(crate) best_mbps: f64,
     /// b·Σ k^(−b/TPT), in Mbit/s; with one stage LDM's BW·K^(−BW/TPT).
     pub r_max: f64,
 }
@@ -48,7 +48,7 @@ impl MaxReward {
     }
 
     /// The papers' utility as a share of R_max: each stage paid for what it moved, arrived or not.
-    pub fn published_share(&self, throughput_mbps: PerStage<f64>, n: Concurrency) -> f64 {
+    pub(crate) fn published_share(&self, throughput_mbps: PerStage<f64>, n: Concurrency) -> f64 {
         let worth = |stage: &Stage| throughput_mbps[*stage] * self.k.powi(-i32::from(n[*stage]));
         self.stages.iter().map(worth).sum::<f64>() / self.r_max
     }

@@ -7,7 +7,7 @@ use crate::net::Tape;
 use crate::practice::{Practice, TrainingTask};
 
 /// Some environments, driven together by one thread.
-pub struct VectorEnvironment {
+pub(crate) struct VectorEnvironment {
     places: Vec<Place>,
     inputs: usize,
     heads: usize,
@@ -24,14 +24,14 @@ struct Place {
 
 /// What a vector environment brought back: episode after episode, step after step; E episodes of S steps, row by row.
 #[derive(Clone, Debug, Default)]
-pub struct Episodes {
+pub(crate) struct Episodes {
     /// What was seen before each step: E·S rows of the task's inputs.
     pub states: Vec<f32>,
     /// What was done: E·S rows, one value an action, or the choice itself
     /// where there are choices.
     pub actions: Vec<f32>,
     /// ln of the density it was done with: E·S.
-    pub log_densities: Vec<f32>,
+    pub(crate) log_densities: Vec<f32>,
     /// What each step earned, which is what is learned from: E·S,
     /// without a unit.
     pub rewards: Vec<f32>,
@@ -103,7 +103,7 @@ impl VectorEnvironment {
     }
 
     /// Begins every environment's stream anew.
-    pub fn reseed(&mut self, rng: &mut Rng) {
+    pub(crate) fn reseed(&mut self, rng: &mut Rng) {
         for place in &mut self.places {
             place.rng = rng.fork();
         }

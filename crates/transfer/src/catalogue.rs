@@ -216,7 +216,7 @@ impl<V: Remembered> Catalogues<V> {
     }
 
     /// The catalogue of the directory with absolute path `base`, as a transfer for `purpose` needs it.
-    pub fn for_purpose(&self, purpose: Purpose, base: &[u8]) -> Option<Arc<Mutex<Catalogue<V>>>> {
+    pub(crate) fn for_purpose(&self, purpose: Purpose, base: &[u8]) -> Option<Arc<Mutex<Catalogue<V>>>> {
         match purpose {
             Purpose::Copy | Purpose::Compare => self.of(base),
             Purpose::Plan => self.look_at(base),

@@ -37,7 +37,7 @@ impl NotKept {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// The end's monotonic clock, in µs.
-    pub at_us: u64,
+    pub(crate) at_us: u64,
     /// Bytes read from the source.
     pub read: u64,
     /// Bytes given to the network (sender) or taken from it (receiver).
@@ -45,11 +45,11 @@ pub struct Counters {
     /// Bytes written to the sink.
     pub written: u64,
     /// Bytes of staging in use.
-    pub staging_used: u64,
+    pub(crate) staging_used: u64,
     /// Bytes of staging.
     pub staging_capacity: u64,
     /// TCP segments sent, over all streams.
-    pub segments_sent: u64,
+    pub(crate) segments_sent: u64,
     /// TCP segments sent again.
     pub retransmits: u64,
     /// Smoothed round-trip time of the streams in µs; 0 if unknown.
@@ -65,18 +65,18 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CounterDetail {
     /// How long workers had no staging to fill, in µs, summed over them: the sender's readers, the receiver's streams.
-    pub filling_us: u64,
+    pub(crate) filling_us: u64,
     /// How long workers had no staging to take from, in µs, summed over them: the sender's streams, the receiver's
     /// writers.
-    pub taking_us: u64,
+    pub(crate) taking_us: u64,
     /// How long workers worked, those included that were to work no more and finished what they had begun, in µs, summed
     /// over them: the sender's readers, the receiver's writers. Travels by itself; `None` of an older peer.
     #[serde(skip)]
-    pub worked_us: Option<u64>,
+    pub(crate) worked_us: Option<u64>,
     /// Bytes of whole blocks taken from the network (receiver).
     pub taken: u64,
     /// How uncertain the mean rate of each stage here is since it was asked last, as a share of it in millionths.
-    pub error_ppm: PerStage<Option<u32>>,
+    pub(crate) error_ppm: PerStage<Option<u32>>,
     /// What the kernel told of the streams (sender).
     pub streams: Option<StreamCounters>,
 }
@@ -91,15 +91,15 @@ pub struct StreamCounters {
     /// The shortest round trip that any of them has seen, in µs; 0 if unknown.
     pub min_rtt_us: u64,
     /// Bytes a second that the peer acknowledged last, over the open streams.
-    pub delivery: u64,
+    pub(crate) delivery: u64,
     /// The congestion windows of the open streams, in bytes.
     pub window: u64,
     /// How long streams had data under way, in µs, summed over all there were.
-    pub busy_us: u64,
+    pub(crate) busy_us: u64,
     /// How long the receiver's window held streams back, in µs, summed over all there were.
-    pub receiver_limited_us: u64,
+    pub(crate) receiver_limited_us: u64,
     /// The standard deviation by the mean of what each open stream had acknowledged since the last count, in millionths.
-    pub spread_ppm: u32,
+    pub(crate) spread_ppm: u32,
 }
 
 impl Counters {
@@ -122,7 +122,7 @@ pub struct StageGlimpse {
 pub type Glimpse = PerStage<Option<StageGlimpse>>;
 
 /// Most failures in one report.
-pub const MAX_FAILURES: usize = 500;
+pub(crate) const MAX_FAILURES: usize = 500;
 
 /// How far a transfer has come.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -39,7 +39,7 @@ const TALK_EACH: usize = 256;
 
 /// Tells the sender at the other end whether its streams are to yield; one that is too old to know how has one stream, and
 /// that is all.
-pub fn tell_to_yield(outbox: &Outbox, version: u16, yields: bool) {
+pub(crate) fn tell_to_yield(outbox: &Outbox, version: u16, yields: bool) {
     if version >= YIELD_SINCE {
         outbox.send(&Message::Yield(yields));
     } else if yields {
@@ -49,7 +49,7 @@ pub fn tell_to_yield(outbox: &Outbox, version: u16, yields: bool) {
 
 /// One end of a transfer.
 #[derive(Debug)]
-pub enum Side {
+pub(crate) enum Side {
     /// It sends.
     Send(Sender),
     /// It receives; `Some` if it dials the streams as well.
@@ -87,7 +87,7 @@ impl Side {
     }
 
     /// A data stream that the peer dialled.
-    pub fn stream_arrived(&self, index: u32, channel: Channel) {
+    pub(crate) fn stream_arrived(&self, index: u32, channel: Channel) {
         match self {
             Self::Send(sender) => sender.stream_arrived(index, channel),
             Self::Receive(receiver, _) => receiver.stream_arrived(index, channel, |_| {}),
@@ -120,7 +120,7 @@ impl Side {
 
 /// What the peer reported last.
 #[derive(Debug, Default)]
-pub struct Reports {
+pub(crate) struct Reports {
     latest: Mutex<(u32, Counters)>,
     /// What belongs to the next report, and how long workers worked.
     next: Mutex<(Option<CounterDetail>, Option<u64>)>,
@@ -217,7 +217,7 @@ impl Pulse {
 
 /// Whom a peer is told by and heard from, and in which version of the protocol.
 #[derive(Clone, Copy, Debug)]
-pub struct PeerLine<'a> {
+pub(crate) struct PeerLine<'a> {
     /// What it is told.
     pub outbox: &'a Outbox,
     /// What it says.
@@ -227,7 +227,7 @@ pub struct PeerLine<'a> {
 }
 
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
-pub fn converse(
+pub(crate) fn converse(
     side: &Side,
     PeerLine { outbox, inbox, version }: PeerLine<'_>,
     reports: &Reports,
@@ -331,7 +331,7 @@ fn answer(fence: Option<&Fence>, number: u32, outbox: &Outbox, asking: &Arc<Atom
 
 /// Keeps as many streams open as the receiver was told to dial.
 #[derive(Debug)]
-pub struct StreamKeeper {
+pub(crate) struct StreamKeeper {
     shared: Arc<Keeping>,
     most: u16,
 }

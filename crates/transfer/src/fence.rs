@@ -83,13 +83,13 @@ impl Permit {
     }
 
     /// One that the initiator is asked for.
-    pub fn of_peer(outbox: Outbox) -> Self {
+    pub(crate) fn of_peer(outbox: Outbox) -> Self {
         Self { asks: Asks::Peer(outbox, Answers::default()), until: Mutex::default() }
     }
 
     /// Waits for leave; asks anew only when the last one is over. It counts from before the question, by this host's
     /// clock, so that an answer that came late is none.
-    pub fn obtain(&self) -> Result<()> {
+    pub(crate) fn obtain(&self) -> Result<()> {
         let mut until = self.until.lock();
         if until.is_some_and(|until| Instant::now() < until) {
             return Ok(());

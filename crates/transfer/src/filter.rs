@@ -4,7 +4,7 @@
 //! The first rule that matches decides, and what none matches is taken. An excluded directory is not entered, so that
 //! rules for what lies in it are never asked.
 
-pub mod pattern;
+pub(crate) mod pattern;
 
 pub mod rule;
 
@@ -15,7 +15,7 @@ use crate::path::split;
 use crate::text::show;
 
 /// Largest file of rules in a directory.
-pub const MAX_RULE_FILE: usize = 1 << 20;
+pub(crate) const MAX_RULE_FILE: usize = 1 << 20;
 
 /// Most rules of files that one walk holds at a time.
 const MAX_RULES: usize = 64 << 10;
@@ -98,7 +98,7 @@ impl Filter {
     }
 
     /// Those that hold at the destination and nowhere else.
-    pub fn of_destination_alone(rules: &[Rule]) -> Result<Self> {
+    pub(crate) fn of_destination_alone(rules: &[Rule]) -> Result<Self> {
         Self { side: RuleSide::Destination, alone: true, ..Self::default() }.with(rules)
     }
 
@@ -202,7 +202,7 @@ impl Filter {
     }
 
     /// Whether `path` and all directories on the way to it are taken.
-    pub fn takes_all_of(&self, path: &[u8], is_directory: bool) -> bool {
+    pub(crate) fn takes_all_of(&self, path: &[u8], is_directory: bool) -> bool {
         let (parent, _) = split(path);
         if self.rules.is_empty() {
             return true;

@@ -112,7 +112,7 @@ impl FileHash {
     }
 
     /// Whether the block at `offset` is there already.
-    pub fn has_block(&self, offset: u64) -> bool {
+    pub(crate) fn has_block(&self, offset: u64) -> bool {
         let (segment, bit) = place(offset);
         self.done.contains_key(&segment)
             || self.open.get(&segment).is_some_and(|open| open.have & (1 << bit) != 0)
@@ -143,7 +143,7 @@ impl FileHash {
     }
 
     /// Adds a whole segment, as a journal remembers it; one that the file does not have is ignored.
-    pub fn add_segment(&mut self, segment: u64, digest: Digest) {
+    pub(crate) fn add_segment(&mut self, segment: u64, digest: Digest) {
         if segment >= segment_count(self.size) {
             return;
         }
@@ -153,7 +153,7 @@ impl FileHash {
     }
 
     /// Forgets a segment that turned out to be wrong.
-    pub fn drop_segment(&mut self, segment: u64) {
+    pub(crate) fn drop_segment(&mut self, segment: u64) {
         self.forget_open(segment);
         if self.done.remove(&segment).is_some() {
             self.left += 1;

@@ -50,7 +50,7 @@ pub struct Left {
 
 /// What an earlier run left of files, by the first half of the hash of their paths.
 #[derive(Debug)]
-pub struct Leftovers {
+pub(crate) struct Leftovers {
     left: HashMap<Key, Left>,
     /// What that takes in memory.
     held: Held,

@@ -72,7 +72,7 @@ struct LeftOutNames {
 
 impl Ledger {
     /// One whose `listener` is told what would be done, where it is not done.
-    pub fn of_plan(listener: Option<PlanListener>) -> Self {
+    pub(crate) fn of_plan(listener: Option<PlanListener>) -> Self {
         Self { listener, ..Self::default() }
     }
 
@@ -114,7 +114,7 @@ impl Ledger {
     }
 
     /// What was left out since this was asked last: the first 1000 of it, or 1 MiB.
-    pub fn take_left_out(&self) -> Vec<(Vec<u8>, LeftOut)> {
+    pub(crate) fn take_left_out(&self) -> Vec<(Vec<u8>, LeftOut)> {
         std::mem::take(&mut *self.left_out.lock()).list
     }
 
@@ -160,7 +160,7 @@ impl Ledger {
     }
 
     /// The destination has refused to keep so much.
-    pub fn keeps_not(&self, not_kept: NotKept) {
+    pub(crate) fn keeps_not(&self, not_kept: NotKept) {
         self.modes_not_kept.store(not_kept.modes, Relaxed);
         self.times_not_kept.store(not_kept.times, Relaxed);
     }
@@ -171,7 +171,7 @@ impl Ledger {
     }
 
     /// Takes over how many another end saw (third-party transfers).
-    pub fn adopt_refreshed(&self, files: u64) {
+    pub(crate) fn adopt_refreshed(&self, files: u64) {
         self.files_refreshed.store(files, Relaxed);
     }
 
@@ -201,7 +201,7 @@ impl Ledger {
     }
 
     /// Something was not removed at the end, which is no file that did not arrive.
-    pub fn not_deleted(&self, error: Error) {
+    pub(crate) fn not_deleted(&self, error: Error) {
         self.keep(std::iter::once(Failure { path: Vec::new(), error }));
     }
 
@@ -241,7 +241,7 @@ impl Ledger {
     }
 
     /// The other end says that it has taken in so many bytes, repeats included.
-    pub fn taken_in(&self, bytes: u64) {
+    pub(crate) fn taken_in(&self, bytes: u64) {
         self.in_flight.store(self.bytes_moved.load(Relaxed).saturating_sub(bytes), Relaxed);
     }
 

@@ -130,7 +130,7 @@ pub mod catalogue;
 pub mod journal;
 pub mod ledger;
 
-pub mod mirror;
+pub(crate) mod mirror;
 
 // What moves it.
 pub mod pipeline;

@@ -89,7 +89,7 @@ pub(crate) fn segment_count(size: u64) -> u64 {
 }
 
 /// The byte range of segment `index` in a file of `size` bytes.
-pub fn segment_range(index: u64, size: u64) -> Range<u64> {
+pub(crate) fn segment_range(index: u64, size: u64) -> Range<u64> {
     let start = index * SEGMENT;
     start..start.saturating_add(SEGMENT).min(size)
 }
@@ -100,7 +100,7 @@ pub fn missing(size: u64, have: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 /// What lies in the ranges `wanted` and in none of `have`; each are sorted and disjoint.
-pub fn missing_within(wanted: &[Range<u64>], have: &[Range<u64>]) -> Vec<Range<u64>> {
+pub(crate) fn missing_within(wanted: &[Range<u64>], have: &[Range<u64>]) -> Vec<Range<u64>> {
     let mut gaps = Vec::new();
     for range in wanted {
         let mut next = range.start;

@@ -23,7 +23,7 @@ use self::removal::Spill;
 
 /// What becomes of a destination once everything has arrived there.
 #[derive(Debug)]
-pub struct Mirror {
+pub(crate) struct Mirror {
     plan: Plan,
     most: Option<u64>,
     /// Directories and files that are to go by now.
@@ -41,7 +41,7 @@ struct Acting {
 
 /// How it ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Deleted {
+pub(crate) struct Deleted {
     /// How much was removed, or moved away.
     pub entries: u64,
     /// Why no more was.

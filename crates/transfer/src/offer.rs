@@ -89,7 +89,7 @@ impl fmt::Display for LeftOut {
 }
 
 /// Most directories that are told of in one message.
-pub const TOLD_DIRECTORIES: usize = 4096;
+pub(crate) const TOLD_DIRECTORIES: usize = 4096;
 
 /// Names that a directory of the source holds, whether they were offered or not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -69,7 +69,7 @@ impl Quota {
     }
 
     /// Whether so much is in use, here or in the whole, that who can wait should not begin anything new.
-    pub fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         let used = self.used();
         used > self.most / 4 * 3
             || self.whole.as_ref().is_some_and(|(whole, own)| used >= own / 4 * 3 && whole.is_crowded())
@@ -230,7 +230,7 @@ pub(crate) fn too_much_to_remember(quota: &Quota) -> Error {
 /// # Errors
 ///
 /// `Busy` if there is not enough left.
-pub fn remember(quota: &Arc<Quota>, amount: usize) -> Result<Held> {
+pub(crate) fn remember(quota: &Arc<Quota>, amount: usize) -> Result<Held> {
     quota.take(amount).ok_or_else(|| too_much_to_remember(quota))
 }
 

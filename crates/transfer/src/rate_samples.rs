@@ -28,7 +28,7 @@ const MAX_PIECES: usize = 2048;
 
 /// What one stage moved, piece by piece.
 #[derive(Clone, Debug, Default)]
-pub struct RateSamples {
+pub(crate) struct RateSamples {
     /// Bytes and seconds.
     pieces: Vec<(f64, f64)>,
     arrivals: u32,
@@ -48,7 +48,7 @@ impl RateSamples {
     }
 
     /// In how many pieces something was moved.
-    pub fn arrivals(&self) -> u32 {
+    pub(crate) fn arrivals(&self) -> u32 {
         self.arrivals
     }
 
@@ -57,7 +57,7 @@ impl RateSamples {
     /// Pieces are put together to batches first: what comes in regular small bursts is an even flow, and what goes
     /// up and down slowly shows in batches that are alike. As far as neighbouring batches still are, there are fewer
     /// of them for the error than for the eye.
-    pub fn relative_error(&self) -> f64 {
+    pub(crate) fn relative_error(&self) -> f64 {
         let rates = self.batches();
         let count = rates.len() as f64;
         let mean = rates.iter().sum::<f64>() / count;
@@ -73,7 +73,7 @@ impl RateSamples {
 
     /// Whether the second half of the interval moved plainly more or less than the first: then something was on its way,
     /// or has changed, and the first half says nothing of how it is now.
-    pub fn drifts(&self) -> bool {
+    pub(crate) fn drifts(&self) -> bool {
         let rates = self.batches();
         let half = rates.len() / 2;
         if half < MIN_HALF {

@@ -59,7 +59,7 @@ pub struct RecordLog<R> {
 
 /// A log that nobody else has now, and that was not read yet.
 #[derive(Debug)]
-pub struct LockedLog {
+pub(crate) struct LockedLog {
     file: OwnedFd,
     name: String,
     lock: Lock,
@@ -156,7 +156,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
 
     /// # Errors
     /// Another process has the log by now.
-    pub fn check_lock(&self) -> Result<()> {
+    pub(crate) fn check_lock(&self) -> Result<()> {
         if !self.lock.is_lost() {
             return Ok(());
         }
@@ -194,7 +194,8 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     }
 
     /// Whether all that was appended is durable.
-    pub fn is_synced(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_synced(&self) -> bool {
         self.synced
     }
 
@@ -218,7 +219,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
     }
 
     /// Shows every record again, the last one first.
-    pub fn replay_back(&self, magic: &[u8; 8], mut on_record: impl FnMut(R)) -> Result<()> {
+    pub(crate) fn replay_back(&self, magic: &[u8; 8], mut on_record: impl FnMut(R)) -> Result<()> {
         let failed = |error: Errno| Error::io("read", self.name.as_bytes(), error);
         // Where pieces begin that are small enough to be turned around in memory.
         let mut pieces = Vec::new();

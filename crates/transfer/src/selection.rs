@@ -52,12 +52,12 @@ impl Selection {
     }
 
     /// Whether its rules and names are those of a receiver's own request, so that it can tell what may be offered.
-    pub fn can_be_checked(&self) -> bool {
+    pub(crate) fn can_be_checked(&self) -> bool {
         !self.listed && !self.rules.iter().any(|rule| matches!(rule.action, Action::Merge(_)))
     }
 
     /// Whether what was named as a source may be left out.
-    pub fn may_leave_out_files(&self) -> bool {
+    pub(crate) fn may_leave_out_files(&self) -> bool {
         self.listed || !self.fits_all()
     }
 
@@ -84,7 +84,7 @@ impl Selection {
     }
 
     /// Refuses what is more than one message may hold.
-    pub fn check_size(&self) -> Result<()> {
+    pub(crate) fn check_size(&self) -> Result<()> {
         let patterns: usize = self.rules.iter().map(|rule| rule.pattern.len() + 8).sum();
         let names: usize = self.names.iter().map(|name| name.len() + 3).sum();
         if self.rules.len() > MAX_RULES || self.names.len() > MAX_LISTED || patterns + names > MAX_SELECTION {
@@ -128,7 +128,7 @@ impl Deletion {
     }
 
     /// Refuses what is more than one message may hold.
-    pub fn check_size(&self) -> Result<()> {
+    pub(crate) fn check_size(&self) -> Result<()> {
         self.as_selection().check_size()
     }
 

@@ -11,7 +11,7 @@ use crate::manifest::{SEGMENT, segment_count};
 use crate::spec::RunId;
 
 /// Most split files that one transfer is told of, and most ranges of one.
-pub const MAX_SPLIT: usize = 1024;
+pub(crate) const MAX_SPLIT: usize = 1024;
 pub(crate) const MAX_RANGES: usize = 256;
 
 /// What one transfer does of a split file.

@@ -20,7 +20,7 @@ pub(crate) mod memory;
 pub mod named;
 pub mod naming;
 mod part_file;
-pub mod split_part;
+pub(crate) mod split_part;
 pub(crate) mod work_dir;
 
 use std::ops::Range;

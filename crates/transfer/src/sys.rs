@@ -22,5 +22,5 @@ pub mod resolve;
 pub mod sync;
 pub(crate) mod tcp;
 pub mod thread;
-pub mod whereabouts;
+pub(crate) mod whereabouts;
 pub mod whole_file;

@@ -107,7 +107,7 @@ pub struct Terms {
 impl Terms {
     /// Whether a stream's worker reads what it sends, for a file or a chunk that belongs to that stream alone: then
     /// there is no read stage, and no staging in which the streams' shares could crowd each other out.
-    pub fn streams_read(&self) -> bool {
+    pub(crate) fn streams_read(&self) -> bool {
         self.chunk.is_none() || !self.pipelining
     }
 }

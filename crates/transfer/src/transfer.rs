@@ -72,7 +72,7 @@ impl Interrupt {
 
 /// The initiator's side of a transfer between this host and an endpoint.
 #[derive(Debug)]
-pub struct LiveTransfer {
+pub(crate) struct LiveTransfer {
     side: Arc<Side>,
     outbox: Outbox,
     reports: Arc<Reports>,
@@ -101,7 +101,7 @@ struct End {
 
 /// Both ends' counters at about the same moment.
 #[derive(Clone, Copy, Debug)]
-pub struct Snapshot {
+pub(crate) struct Snapshot {
     sender: Counters,
     receiver: Counters,
 }

@@ -5,7 +5,7 @@ pub mod distrust;
 pub mod files;
 pub mod frame;
 pub mod handshake;
-pub mod joined;
+pub(crate) mod joined;
 pub mod stepped;
 
 pub mod message;

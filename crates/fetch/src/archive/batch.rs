@@ -8,7 +8,7 @@ use tidegate_transfer::error::Error;
 use super::accession::Accession;
 
 /// What was named, and what came of it.
-pub struct Asked {
+pub(crate) struct Asked {
     /// What is asked for: GEO's accessions are asked for as what they are in the read archives.
     pub accession: Accession,
     /// As it was named, in capitals.
@@ -21,7 +21,7 @@ pub struct Asked {
 
 /// One batch of them.
 #[derive(Default)]
-pub struct Batch {
+pub(crate) struct Batch {
     all: Vec<Asked>,
     /// Where an accession stands in it, more than once if GEO names it too.
     places: HashMap<Accession, Vec<usize>>,

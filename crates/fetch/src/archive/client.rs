@@ -20,7 +20,7 @@ use ureq::http::{Method, Request, Response};
 use ureq::{Agent, Body};
 use url::Url;
 
-pub use self::probe::Probe;
+pub(crate) use self::probe::Probe;
 use super::pace::{Pace, sleep};
 use crate::remote::http::agents::{AgentPool, HttpContext, Reach};
 use crate::remote::http::redirected;
@@ -121,7 +121,7 @@ impl fmt::Debug for ArchiveSettings {
 }
 
 /// An interface or a store that is asked.
-pub struct Service {
+pub(crate) struct Service {
     name: &'static str,
     base: Url,
     pace: Pace,
@@ -176,7 +176,7 @@ impl Service {
 
 /// An answer that is no failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     /// What was asked for.
     Text(String),
     /// There is nothing (204, 404).
@@ -187,7 +187,7 @@ pub enum Answer {
 
 /// What a store says of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
+pub(crate) struct Head {
     /// Its size.
     pub bytes: Option<u64>,
     /// Its entity tag without quotes.
@@ -195,7 +195,7 @@ pub struct Head {
 }
 
 /// The archives' interfaces.
-pub struct ArchiveClient {
+pub(crate) struct ArchiveClient {
     lines: Mutex<AgentPool>,
     /// ENA's Portal API.
     pub ena: Service,
@@ -495,7 +495,7 @@ fn retry_after(response: &Response<Body>) -> Option<Duration> {
 }
 
 /// NCBI's rate limit, which comes with status 200 too.
-pub fn is_rate_limit(text: &str) -> bool {
+pub(crate) fn is_rate_limit(text: &str) -> bool {
     let start = text.trim_start();
     let start = &start.as_bytes()[..start.len().min(512)];
     let start = String::from_utf8_lossy(start).to_lowercase();

@@ -22,7 +22,7 @@ const REPORTS_AT_ONCE: usize = 8;
 const MAX_SPLITS: usize = 24;
 
 /// The columns by which a run is told to belong to an accession.
-pub const IDS: [&str; 7] = [
+pub(crate) const IDS: [&str; 7] = [
     "run_accession",
     "experiment_accession",
     "sample_accession",
@@ -43,7 +43,7 @@ const METADATA: &str = "library_layout,library_strategy,library_source,library_s
                         nominal_length";
 
 /// The value of `fields` in a request.
-pub fn fields(wanted: &[String]) -> String {
+pub(crate) fn fields(wanted: &[String]) -> String {
     if wanted.iter().any(|field| field == "all") {
         return "all".to_owned();
     }
@@ -81,7 +81,7 @@ fn by(kind: Kind) -> By {
 }
 
 /// Cuts accessions into the lists that one request each asks for.
-pub fn chunks(mut accessions: Vec<Accession>) -> Vec<Vec<Accession>> {
+pub(crate) fn chunks(mut accessions: Vec<Accession>) -> Vec<Vec<Accession>> {
     accessions.sort_by_key(|accession| by(accession.kind()));
     let mut chunks: Vec<Vec<Accession>> = Vec::new();
     for accession in accessions {
@@ -97,7 +97,7 @@ pub fn chunks(mut accessions: Vec<Accession>) -> Vec<Vec<Accession>> {
 
 /// Asks for the runs of accessions of one kind, and hands each answer to `take`, with those it speaks of: a
 /// table, or why there is none. `None` is an answer too: there are no runs.
-pub fn runs(
+pub(crate) fn runs(
     client: &ArchiveClient,
     chunk: &[Accession],
     wanted: &[String],
@@ -135,7 +135,7 @@ pub fn runs(
 }
 
 /// Asks for the reports of accessions that a search did not find, as `runs` does: its index lacks some that are there.
-pub fn reports(
+pub(crate) fn reports(
     client: &ArchiveClient,
     accessions: &[Accession],
     wanted: &[String],

@@ -23,7 +23,7 @@ const MAX_PAGES: usize = 200;
 
 /// The run table's columns in their usual order, for answers that come without them, and what ENA calls them.
 /// Those that ENA has no name for keep their own.
-pub const RUN_COLUMNS: [(&str, &str); 47] = [
+pub(crate) const RUN_COLUMNS: [(&str, &str); 47] = [
     ("Run", "run_accession"),
     ("ReleaseDate", "first_public"),
     ("LoadDate", "last_updated"),
@@ -74,7 +74,11 @@ pub const RUN_COLUMNS: [(&str, &str); 47] = [
 ];
 
 /// The runs of accessions of any kind but GEO's, as rows under ENA's names of columns.
-pub fn runinfo(client: &ArchiveClient, accessions: &[Accession], over: &AtomicBool) -> Result<Vec<Row>> {
+pub(crate) fn runinfo(
+    client: &ArchiveClient,
+    accessions: &[Accession],
+    over: &AtomicBool,
+) -> Result<Vec<Row>> {
     let (runs, others): (Vec<&Accession>, Vec<_>) =
         accessions.iter().partition(|accession| accession.kind() == Kind::Run);
     let mut rows = Vec::new();
@@ -103,7 +107,7 @@ const RUN_TABLE: (&str, &str) = ("rettype", "runinfo");
 const TEXT: (&str, &str) = ("retmode", "text");
 
 /// What GEO's series and samples are in the read archives: none if their reads are not there.
-pub fn geo(
+pub(crate) fn geo(
     client: &ArchiveClient,
     accessions: &[Accession],
     over: &AtomicBool,

@@ -22,7 +22,7 @@ use crate::record::Record;
 
 /// A file of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ArchiveFile {
+pub(crate) struct ArchiveFile {
     /// What its archive calls it.
     name: String,
     urls: Vec<Url>,
@@ -33,7 +33,7 @@ pub struct ArchiveFile {
 
 /// What there is of a run.
 #[derive(Clone, Debug, Default)]
-pub struct Offer {
+pub(crate) struct Offer {
     fastq: Vec<ArchiveFile>,
     submitted: Vec<ArchiveFile>,
     sra: Vec<ArchiveFile>,
@@ -46,7 +46,7 @@ pub struct Offer {
 
 impl Offer {
     /// What a row of ENA's table offers.
-    pub fn at_ena(row: &Row, protocol: Protocol) -> Result<Self> {
+    pub(crate) fn at_ena(row: &Row, protocol: Protocol) -> Result<Self> {
         let mut sra = listed(row, "sra", protocol)?;
         let run = row.get("run_accession");
         for file in &mut sra {
@@ -73,7 +73,7 @@ impl Offer {
     }
 
     /// Adds what the locator names, as far as `source` takes it.
-    pub fn add_located(&mut self, run: &str, located: &[SdlFile], source: Source) {
+    pub(crate) fn add_located(&mut self, run: &str, located: &[SdlFile], source: Source) {
         let mut cached = None;
         for file in located {
             let Some(found) = ArchiveFile::located(file, source) else {
@@ -111,7 +111,7 @@ impl Offer {
 
     /// Adds what the open-data mirror has, if it has the size that NCBI says. Its tag is an MD5 if it looks
     /// like one; that of a file uploaded in parts does not.
-    pub fn add_mirrored(&mut self, run: &str, url: Url, head: &Head) {
+    pub(crate) fn add_mirrored(&mut self, run: &str, url: Url, head: &Head) {
         let (bytes, mut checksums) = self.expected.take().unwrap_or((head.bytes, Checksums::none()));
         if bytes.is_some() && bytes != head.bytes {
             tracing::debug!(run, "the open-data mirror has another size than NCBI says: not taken");
@@ -141,7 +141,7 @@ impl Offer {
     }
 
     /// Whether there is an SRA file, of whatever quality.
-    pub fn has_sra(&self) -> bool {
+    pub(crate) fn has_sra(&self) -> bool {
         !self.sra.is_empty() || !self.sralite.is_empty() || !self.odd.is_empty()
     }
 }

@@ -14,7 +14,7 @@ use super::table::Row;
 use crate::record::Named;
 
 /// A run whose files are still to be located.
-pub struct PendingRun {
+pub(crate) struct PendingRun {
     /// What is known of it.
     pub row: Row,
     /// The accession that led to it.
@@ -34,7 +34,7 @@ impl PendingRun {
 }
 
 /// Locates runs' files, some runs at a time.
-pub struct Locator {
+pub(crate) struct Locator {
     /// Whom to ask.
     pub client: Arc<ArchiveClient>,
     /// What is wished for.
@@ -47,7 +47,7 @@ pub struct Locator {
 
 impl Locator {
     /// Locates the files of the runs that wait, and tells of them.
-    pub fn locate(&mut self) {
+    pub(crate) fn locate(&mut self) {
         let mut runs = std::mem::take(&mut self.waiting);
         let (first, second) = match self.options.format {
             Format::SraLite => (Want::Lite, Want::Full),

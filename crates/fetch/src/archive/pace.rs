@@ -10,7 +10,7 @@ const NAP: Duration = Duration::from_millis(50);
 
 /// Hands out turns, evenly spaced: a service that counts in seconds never sees one too many.
 #[derive(Debug)]
-pub struct Pace {
+pub(crate) struct Pace {
     gap: Duration,
     next: Mutex<Instant>,
 }

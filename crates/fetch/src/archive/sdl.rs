@@ -14,11 +14,11 @@ use super::client::{Answer, ArchiveClient};
 use super::eutils::number;
 
 /// Runs in one request.
-pub const MAX_RUNS: usize = 100;
+pub(crate) const MAX_RUNS: usize = 100;
 
 /// What of a run is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Want {
+pub(crate) enum Want {
     /// Its SRA file in full quality; without, if there is none other.
     Full,
     /// Its SRA file without the reads' own qualities.
@@ -29,7 +29,7 @@ pub enum Want {
 
 /// What the locator says of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Located {
+pub(crate) struct Located {
     /// Its files.
     pub files: Vec<SdlFile>,
     /// Why there are none, in the locator's words.
@@ -38,7 +38,7 @@ pub struct Located {
 
 /// How good an SRA file's qualities are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Quality {
+pub(crate) enum Quality {
     /// As they were measured.
     Full,
     /// Left out: SRA Lite.
@@ -49,15 +49,15 @@ pub enum Quality {
 
 /// A file that is located.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SdlFile {
+pub(crate) struct SdlFile {
     /// `sra`, `vdbcache`, `bam`, ...
     pub kind: String,
     /// Its name.
     pub name: String,
     /// Whether it is what was submitted.
-    pub original: bool,
+    pub(crate) original: bool,
     /// Of SRA files.
-    pub quality: Quality,
+    pub(crate) quality: Quality,
     /// Its size.
     pub bytes: Option<u64>,
     /// Its MD5.
@@ -68,7 +68,7 @@ pub struct SdlFile {
 
 /// Where a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     /// Its URL.
     pub url: Url,
     /// Whether that is Amazon's.
@@ -76,7 +76,7 @@ pub struct Place {
 }
 
 /// Locates up to [`MAX_RUNS`] runs in one request.
-pub fn retrieve(
+pub(crate) fn retrieve(
     client: &ArchiveClient,
     runs: &[&str],
     want: Want,

@@ -6,7 +6,7 @@ use tidegate_transfer::error::{Error, Result};
 
 /// A row; an absent cell is an empty one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Row(pub BTreeMap<String, String>);
+pub(crate) struct Row(pub BTreeMap<String, String>);
 
 impl Row {
     /// The cell of a column.
@@ -25,7 +25,7 @@ impl Row {
 
 /// Rows of tab-separated text with a header, or of a JSON array of objects; one at a time, so that a long
 /// answer is held once only. No header, or `[]`, is a table without rows.
-pub fn rows(text: &str) -> Result<Box<dyn Iterator<Item = Result<Row>> + '_>> {
+pub(crate) fn rows(text: &str) -> Result<Box<dyn Iterator<Item = Result<Row>> + '_>> {
     let text = text.trim_start_matches('\u{feff}').trim_start_matches(['\r', '\n', ' ']);
     if text.starts_with('[') {
         return Ok(Box::new(json(text)?.into_iter().map(Ok)));

@@ -30,7 +30,7 @@ struct Seen {
 
 /// The latest requests to a server.
 #[derive(Debug, Default)]
-pub struct FirstBytes {
+pub(crate) struct FirstBytes {
     seen: VecDeque<Seen>,
     /// Of these, so many are not judged yet.
     fresh: usize,

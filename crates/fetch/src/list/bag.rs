@@ -21,7 +21,7 @@ const MAX_SUMS: usize = 4_000_000;
 /// Manifests, the strongest first: of several the first that is there is used.
 const MANIFESTS: [Algorithm; 4] = [Algorithm::Sha512, Algorithm::Sha256, Algorithm::Sha1, Algorithm::Md5];
 
-pub struct Bag<R = Reader> {
+pub(crate) struct Bag<R = Reader> {
     lines: Lines<R>,
     manifest: Manifest,
     notes: VecDeque<Named>,

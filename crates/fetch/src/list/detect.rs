@@ -10,7 +10,7 @@ use super::{name, row, sums};
 const MAX_HEAD: usize = 64 << 10;
 
 /// Reads as far as the end of the first line that says something.
-pub fn head(input: &mut impl Read) -> io::Result<Vec<u8>> {
+pub(crate) fn head(input: &mut impl Read) -> io::Result<Vec<u8>> {
     let mut head = Vec::new();
     let mut buffer = [0; 4096];
     while head.len() < MAX_HEAD && !has_whole_line(&head) {
@@ -35,7 +35,7 @@ fn has_whole_line(head: &[u8]) -> bool {
 }
 
 /// What a list that begins with `head` is.
-pub fn format(head: &[u8], path: Option<&Path>) -> ListFormat {
+pub(crate) fn format(head: &[u8], path: Option<&Path>) -> ListFormat {
     let head = head.strip_prefix("\u{feff}".as_bytes()).unwrap_or(head);
     let name = path.and_then(Path::file_name).map(|name| name.to_string_lossy().to_ascii_lowercase());
     let name = name.unwrap_or_default();

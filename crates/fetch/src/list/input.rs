@@ -12,7 +12,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use crate::record::Named;
 
 /// A list that was opened.
-pub struct Input {
+pub(crate) struct Input {
     /// Its name, for people.
     pub list: Arc<str>,
     /// Where it lies, if it lies anywhere.
@@ -22,17 +22,17 @@ pub struct Input {
 }
 
 /// Reads a list.
-pub type Reader = BufReader<Box<dyn Read + Send>>;
+pub(crate) type Reader = BufReader<Box<dyn Read + Send>>;
 
 /// What reads one kind of list.
-pub trait ListParser {
+pub(crate) trait ListParser {
     /// Reads on until something was named; `false` at the end.
     fn fill(&mut self, named: &mut VecDeque<Named>) -> bool;
 }
 
 /// A line of a list.
 #[derive(Clone, Debug)]
-pub struct Position {
+pub(crate) struct Position {
     /// The list's name, for people.
     pub list: Arc<str>,
     /// Counted from 1.

@@ -18,7 +18,7 @@ const MAX_ARRAY: u64 = 64 << 20;
 /// What was read, or what is wrong with it.
 type Readable<T> = std::result::Result<T, String>;
 
-pub struct Json {
+pub(crate) struct Json {
     items: Items,
     options: Options,
     words: Words,

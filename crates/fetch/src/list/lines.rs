@@ -8,10 +8,10 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use super::input::Position;
 
 /// Longest line, and longest row, object or element of the other kinds.
-pub const MAX_LINE: usize = 1 << 20;
+pub(crate) const MAX_LINE: usize = 1 << 20;
 
 /// Reads lines and counts them.
-pub struct Lines<R> {
+pub(crate) struct Lines<R> {
     reader: R,
     place: Position,
     over: bool,
@@ -60,7 +60,7 @@ impl<R: BufRead> Lines<R> {
     }
 
     /// The next line as text.
-    pub fn next_text(&mut self) -> Option<Result<String>> {
+    pub(crate) fn next_text(&mut self) -> Option<Result<String>> {
         Some(self.next()?.and_then(|line| {
             String::from_utf8(line).map_err(|_| self.place.usage("the line is not UTF-8 text"))
         }))

@@ -29,7 +29,7 @@ const MAX_TEXT: usize = 64 << 10;
 /// What RFC 5854 calls the lowest priority.
 const LAST: u32 = 999_999;
 
-pub struct Metalink {
+pub(crate) struct Metalink {
     xml: Xml<Counted>,
     list: Arc<str>,
     buffer: Vec<u8>,

@@ -45,7 +45,7 @@ pub fn is_host_and_path(text: &str) -> bool {
 }
 
 /// The name of the file at `url`: what follows the last slash, decoded, without the query.
-pub fn path_of(url: &Url) -> Result<RelPath> {
+pub(crate) fn path_of(url: &Url) -> Result<RelPath> {
     let segment = url.path().rsplit('/').next().unwrap_or_default();
     let decoded: Vec<u8> = percent_decode_str(segment).collect();
     // Object stores' links carry a whole path as one segment, its slashes encoded.

@@ -29,13 +29,13 @@ const ACCESSION: [&str; 4] = ["run_accession", "run", "accession", "acc"];
 const FILES: [&str; 4] = ["fastq", "submitted", "sra", "bam"];
 
 /// A column's name as it is looked for.
-pub fn normal(name: &str) -> String {
+pub(crate) fn normal(name: &str) -> String {
     let name = name.trim().trim_matches('"').trim().to_lowercase();
     name.chars().map(|c| if c == ' ' || c == '-' { '_' } else { c }).collect()
 }
 
 /// Whether these are the columns of a table that names files.
-pub fn is_header<'a>(mut columns: impl Iterator<Item = &'a str>) -> bool {
+pub(crate) fn is_header<'a>(mut columns: impl Iterator<Item = &'a str>) -> bool {
     columns.any(|column| is_address(&normal(column)))
 }
 
@@ -45,13 +45,13 @@ fn is_address(name: &str) -> bool {
 }
 
 /// Whether columns of these names list files as ENA does.
-pub fn lists_files<'a>(mut columns: impl Iterator<Item = &'a str>) -> bool {
+pub(crate) fn lists_files<'a>(mut columns: impl Iterator<Item = &'a str>) -> bool {
     columns.any(|column| column.strip_suffix("_ftp").is_some_and(|files| FILES.contains(&files)))
 }
 
 /// What a row says, by its columns' [`normal`] names.
 #[derive(Debug, Default)]
-pub struct FileRow {
+pub(crate) struct FileRow {
     /// Plain values, none of them empty.
     pub values: BTreeMap<String, String>,
     /// Addresses that stand in a list of their own.

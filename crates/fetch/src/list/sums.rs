@@ -15,7 +15,7 @@ use super::name;
 use crate::checksum::{Algorithm, Checksums};
 use crate::record::{Named, Record};
 
-pub struct Sums<R = Reader> {
+pub(crate) struct Sums<R = Reader> {
     lines: Lines<R>,
     base: Url,
     algorithm: Option<Algorithm>,
@@ -62,7 +62,7 @@ impl<R: BufRead> ListParser for Sums<R> {
 
 /// One line of a checksum file.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Sum {
+pub(crate) struct Sum {
     pub algorithm: Algorithm,
     pub hex: String,
     pub name: Vec<u8>,
@@ -76,12 +76,12 @@ fn record(sum: &Sum, base: &Url) -> Result<Record> {
 }
 
 /// A name as `find . -type f | xargs md5sum` writes it, without what says "here".
-pub fn plain(name: &[u8]) -> &[u8] {
+pub(crate) fn plain(name: &[u8]) -> &[u8] {
     name.strip_prefix(b"./").unwrap_or(name)
 }
 
 /// Reads `HEX  name`, `HEX *name`, `\HEX  escaped\nname` or `MD5 (name) = HEX`.
-pub fn parse(line: &[u8], hint: Option<Algorithm>) -> Result<Sum> {
+pub(crate) fn parse(line: &[u8], hint: Option<Algorithm>) -> Result<Sum> {
     let refuse = |why: &str| Error::new(ErrorKind::Usage, why.to_owned());
     let (escaped, line) = match line.strip_prefix(b"\\") {
         Some(line) => (true, line),

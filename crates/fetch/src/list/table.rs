@@ -14,7 +14,7 @@ use crate::record::Named;
 /// Most columns of a table.
 const MAX_COLUMNS: usize = 1024;
 
-pub struct Table {
+pub(crate) struct Table {
     reader: csv::Reader<Bounded>,
     columns: Vec<String>,
     place: Position,

@@ -19,13 +19,13 @@ use crate::foreign::is_plain;
 use crate::record::{Named, Record};
 
 /// Most mirrors and most header lines of one file.
-pub const MAX_MIRRORS: usize = 64;
-pub const MAX_HEADERS: usize = 64;
+pub(crate) const MAX_MIRRORS: usize = 64;
+pub(crate) const MAX_HEADERS: usize = 64;
 
 /// Most kinds of option that are noted as having no meaning here.
 const MAX_NOTES: usize = 64;
 
-pub struct Urls<R = Reader> {
+pub(crate) struct Urls<R = Reader> {
     lines: Lines<R>,
     words: Words,
     /// That of addresses without one.

@@ -28,7 +28,7 @@ use crate::remote::Version;
 const NAP: Duration = Duration::from_millis(50);
 
 /// What writer and workers share.
-pub struct PipeState {
+pub(crate) struct PipeState {
     pub hosts: Hosts,
     pub settings: PipeSettings,
     pub throttle: Option<Throttle>,
@@ -38,7 +38,7 @@ pub struct PipeState {
     /// Bytes that came, and bytes that were written.
     pub brought: AtomicU64,
     pub written: AtomicU64,
-    pub quickest: Quickest,
+    pub(crate) quickest: Quickest,
     /// Connections at most, and right now.
     most: u16,
     allowed: AtomicU16,
@@ -59,7 +59,7 @@ struct State {
 }
 
 /// The file that flows.
-pub struct PipeFlow {
+pub(crate) struct PipeFlow {
     record: Arc<Record>,
     hosts: Arc<[Arc<Host>]>,
     mirrors: Vec<Mirror>,
@@ -91,7 +91,7 @@ struct Mirror {
 }
 
 /// What the writer finds.
-pub enum PipeFront {
+pub(crate) enum PipeFront {
     /// Nothing yet.
     Waits,
     /// The next bytes.
@@ -103,7 +103,7 @@ pub enum PipeFront {
 }
 
 /// A piece that a worker has to ask for; it has entered the mirror's host.
-pub struct PipeClaim {
+pub(crate) struct PipeClaim {
     pub number: u64,
     pub record: Arc<Record>,
     pub hosts: Arc<[Arc<Host>]>,
@@ -412,7 +412,7 @@ impl PipeState {
 
     /// Holds no answer of the claim's mirror against more than its size from now on, as far as a checksum was declared;
     /// `false` if that is so already, or none was.
-    pub fn relies_on_checksum(&self, claim: &PipeClaim) -> bool {
+    pub(crate) fn relies_on_checksum(&self, claim: &PipeClaim) -> bool {
         let is_pinned = claim.pin.as_ref().is_some_and(|pin| pin.tag.is_some() || pin.modified.is_some());
         if !is_pinned || !self.mixes(&claim.record) {
             return false;
@@ -426,7 +426,7 @@ impl PipeState {
     }
 
     /// A request failed, which may pass; it is tried again after `wait`.
-    pub fn try_again(&self, claim: &PipeClaim, error: &Error, wait: impl FnOnce(u32) -> Duration) {
+    pub(crate) fn try_again(&self, claim: &PipeClaim, error: &Error, wait: impl FnOnce(u32) -> Duration) {
         let (mixes, retries) = (self.mixes(&claim.record), self.settings.retries);
         self.with(claim.number, |flow| {
             flow.tries += 1;
@@ -440,7 +440,7 @@ impl PipeState {
     }
 
     /// What is asked for is being made ready, by a server that asks to wait for `asked`.
-    pub fn put_off(&self, claim: &PipeClaim, error: &Error, asked: Option<Duration>) {
+    pub(crate) fn put_off(&self, claim: &PipeClaim, error: &Error, asked: Option<Duration>) {
         let retry_for = self.settings.retry_for;
         let next = self.with(claim.number, |flow| {
             let (next, not_before) = put_off::later(&mut flow.waits, Instant::now(), asked, retry_for);

@@ -22,7 +22,7 @@ use crate::pipe::flow::PipeState;
 const GLANCE: Duration = Duration::from_millis(10);
 
 /// A pipe under way.
-pub struct PipeRun {
+pub(crate) struct PipeRun {
     state: Arc<PipeState>,
     pool: Pool,
     pace: Pace,
@@ -32,7 +32,7 @@ pub struct PipeRun {
 
 /// Counters at one moment.
 #[derive(Clone, Copy)]
-pub struct PipeCounters {
+pub(crate) struct PipeCounters {
     at: Instant,
     brought: u64,
     written: u64,

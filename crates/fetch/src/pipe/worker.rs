@@ -19,7 +19,7 @@ use crate::pipe::flow::{PipeClaim, PipeState};
 use crate::remote::{Ask, Opened, Refusal, Remote, Remotes, WARM, Why, shown};
 
 /// One worker.
-pub struct PipeWorker<'s> {
+pub(crate) struct PipeWorker<'s> {
     state: &'s PipeState,
     remote: Box<dyn Remote>,
     proven: Proven,

@@ -23,11 +23,11 @@ const MAX_WAITING: usize = 256;
 const MAX_PARTS_WAITING: usize = 1000;
 
 /// A staging block.
-pub type Bytes = Block<()>;
+pub(crate) type Bytes = Block<()>;
 
 /// What a reader does next.
 #[derive(Debug)]
-pub enum ReadTask {
+pub(crate) enum ReadTask {
     /// Sums a whole file up, to compare it with what bears its name.
     Compare(Arc<UploadFile>, Present),
     /// Reads part `.1` into memory, which is set aside for it.
@@ -38,7 +38,7 @@ pub enum ReadTask {
 
 /// What the network does next.
 #[derive(Debug)]
-pub enum SendTask {
+pub(crate) enum SendTask {
     /// Finds out what bears the file's name, and begins its upload.
     Begin(Arc<UploadFile>),
     /// Sends a piece.
@@ -51,7 +51,7 @@ pub enum SendTask {
 
 /// A piece that was read: a part, or with the number 0 a whole file.
 #[derive(Debug)]
-pub struct UploadPart {
+pub(crate) struct UploadPart {
     /// Of which file.
     pub file: Arc<UploadFile>,
     /// The part's number, from 1, or 0.
@@ -64,7 +64,7 @@ pub struct UploadPart {
 
 /// A piece's bytes.
 #[derive(Debug)]
-pub enum PartContent {
+pub(crate) enum PartContent {
     /// All of them, and their sums.
     Whole(Room, PieceSums),
     /// As they are read; see [`ReadTask::Stream`].
@@ -73,7 +73,7 @@ pub enum PartContent {
 
 /// What comes through a stream.
 #[derive(Debug)]
-pub enum Chunk {
+pub(crate) enum Chunk {
     /// The next bytes.
     Bytes(Room),
     /// The end, with the sums of all.
@@ -81,7 +81,7 @@ pub enum Chunk {
 }
 
 /// Blocks of staging, given back when dropped.
-pub struct Room {
+pub(crate) struct Room {
     queue: Arc<UploadQueue>,
     reserved: u64,
     /// The filled blocks, in order.
@@ -120,7 +120,7 @@ impl std::fmt::Debug for Room {
 
 /// What is waiting.
 #[derive(Debug)]
-pub struct UploadQueue {
+pub(crate) struct UploadQueue {
     state: Mutex<State>,
     staging: Staging<()>,
     size: u64,
@@ -218,7 +218,7 @@ impl UploadQueue {
     }
 
     /// A reader waits for whoever takes its stream.
-    pub fn while_filling<T>(&self, wait: impl FnOnce() -> T) -> T {
+    pub(crate) fn while_filling<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.lock().filling.begin();
         let done = wait();
         self.lock().filling.end();
@@ -226,7 +226,7 @@ impl UploadQueue {
     }
 
     /// A connection waits for whoever reads its stream.
-    pub fn while_taking<T>(&self, wait: impl FnOnce() -> T) -> T {
+    pub(crate) fn while_taking<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.lock().taking.begin();
         let done = wait();
         self.lock().taking.end();
@@ -250,7 +250,7 @@ impl UploadQueue {
     }
 
     /// Says that no further file comes.
-    pub fn all_listed(&self) {
+    pub(crate) fn all_listed(&self) {
         self.lock().all_listed = true;
         self.look_again();
     }
@@ -290,7 +290,7 @@ impl UploadQueue {
     }
 
     /// Everybody looks again whether there is something for them.
-    pub fn look_again(&self) {
+    pub(crate) fn look_again(&self) {
         drop(self.lock());
         self.list.notify_all();
         self.read.notify_all();
@@ -299,12 +299,12 @@ impl UploadQueue {
     }
 
     /// Queues parts of `file` to be read.
-    pub fn read_parts(&self, file: &Arc<UploadFile>, numbers: impl IntoIterator<Item = u32>) {
+    pub(crate) fn read_parts(&self, file: &Arc<UploadFile>, numbers: impl IntoIterator<Item = u32>) {
         self.wait_for_reader(Waiting::Parts(Arc::clone(file), numbers.into_iter().collect()));
     }
 
     /// Queues `file` to be read while it is sent.
-    pub fn read_stream(&self, file: &Arc<UploadFile>) {
+    pub(crate) fn read_stream(&self, file: &Arc<UploadFile>) {
         self.wait_for_reader(Waiting::Stream(Arc::clone(file)));
     }
 
@@ -339,7 +339,7 @@ impl UploadQueue {
 
     /// The next thing to read; waits for one and for staging. `None` when it is no longer the worker's
     /// turn, or all is over.
-    pub fn next_reading(self: &Arc<Self>, is_my_turn: impl Fn() -> bool) -> Option<ReadTask> {
+    pub(crate) fn next_reading(self: &Arc<Self>, is_my_turn: impl Fn() -> bool) -> Option<ReadTask> {
         let mut state = self.lock();
         loop {
             if state.stopped || !is_my_turn() || (state.all_listed && state.open == 0) {
@@ -392,13 +392,13 @@ impl UploadQueue {
     }
 
     /// A block for a stream, which bounds by itself how many it has.
-    pub fn small_room(self: &Arc<Self>) -> Room {
+    pub(crate) fn small_room(self: &Arc<Self>) -> Room {
         Room { queue: Arc::clone(self), reserved: 0, blocks: Vec::new() }
     }
 
     /// The next thing to do for the network; waits for one. `None` when it is no longer the worker's
     /// turn, or all is over.
-    pub fn next_sending(&self, is_my_turn: impl Fn() -> bool) -> Option<SendTask> {
+    pub(crate) fn next_sending(&self, is_my_turn: impl Fn() -> bool) -> Option<SendTask> {
         let mut state = self.lock();
         loop {
             if state.stopped || !is_my_turn() || (state.all_listed && state.open == 0) {
@@ -423,7 +423,7 @@ impl UploadQueue {
     }
 
     /// The error for work that was begun when all was stopped.
-    pub fn stopped_error() -> Error {
+    pub(crate) fn stopped_error() -> Error {
         Error::new(ErrorKind::Interrupted, "interrupted; run the same command again to continue")
     }
 }

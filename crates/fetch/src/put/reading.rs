@@ -20,7 +20,7 @@ use crate::put::target::{Md5Sum, PieceHasher, PieceSums, Present, UploadFile, ta
 const AHEAD: usize = 8;
 
 /// A reader's life.
-pub fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
+pub(crate) fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
     let throttle = Throttle::new(shared.settings.limits.read);
     while gate.pass(index) && !shared.is_over() {
         match shared.queue.next_reading(|| gate.is_open(index)) {

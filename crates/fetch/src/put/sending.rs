@@ -36,7 +36,7 @@ const SLOW_SIP: usize = 16 << 10;
 const SLOW: Duration = Duration::from_millis(50);
 
 /// A network worker's life.
-pub fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
+pub(crate) fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
     let throttle = Throttle::new(shared.settings.limits.network);
     let mut worker = match shared.target.connection() {
         Ok(connection) => Worker { shared, connection, proven: false },
@@ -54,7 +54,7 @@ pub fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
 }
 
 /// Asks the target what it has, before the first file; tries again as with everything.
-pub fn survey(shared: &Arc<UploadState>) -> Result<(), Error> {
+pub(crate) fn survey(shared: &Arc<UploadState>) -> Result<(), Error> {
     let mut worker = Worker { shared, connection: shared.target.connection()?, proven: false };
     let inhabited = worker.again(|connection| connection.survey()).map_err(|refusal| refusal.error)?;
     shared.inhabited.store(inhabited, Relaxed);

@@ -83,7 +83,7 @@ pub enum UploadEvent<'a> {
 pub type UploadListener = Box<dyn Fn(UploadEvent<'_>) + Send + Sync>;
 
 /// What all workers share.
-pub struct UploadState {
+pub(crate) struct UploadState {
     /// How it is done.
     pub settings: UploadSettings,
     /// Where files come from.
@@ -107,7 +107,7 @@ pub struct UploadState {
     /// The rate of all connections together.
     pub link: Option<Throttle>,
     /// Whether anything at the target could bear a file's name.
-    pub inhabited: AtomicBool,
+    pub(crate) inhabited: AtomicBool,
     /// Who is told.
     pub tell: UploadListener,
 }
@@ -151,7 +151,7 @@ impl UploadState {
     }
 
     /// What bears the file's name is another content: the file is sent.
-    pub fn begin_anew(&self, file: &Arc<UploadFile>) {
+    pub(crate) fn begin_anew(&self, file: &Arc<UploadFile>) {
         file.state.lock().differs = true;
         self.queue.send(SendTask::Begin(Arc::clone(file)));
     }
@@ -220,13 +220,13 @@ impl UploadState {
     }
 
     /// A piece in a worker's hands will not arrive, and so the file will not.
-    pub fn part_failed(&self, file: &Arc<UploadFile>, error: Error) {
+    pub(crate) fn part_failed(&self, file: &Arc<UploadFile>, error: Error) {
         self.part_done(file);
         self.give_up(file, error);
     }
 
     /// A piece is no longer in a worker's hands.
-    pub fn part_done(&self, file: &Arc<UploadFile>) {
+    pub(crate) fn part_done(&self, file: &Arc<UploadFile>) {
         file.state.lock().in_flight -= 1;
         self.conclude(file);
     }

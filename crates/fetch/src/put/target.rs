@@ -26,7 +26,7 @@ pub(crate) const MAX_PARTS: u64 = 10_000;
 pub(crate) const DEFAULT_PART: ByteCount = ByteCount::mib(8);
 
 /// An MD5.
-pub type Md5Sum = [u8; 16];
+pub(crate) type Md5Sum = [u8; 16];
 
 /// What vouches for a piece: a server holds it to one or both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -116,7 +116,7 @@ pub struct Progress {
     /// Parts not yet confirmed.
     pub left: u32,
     /// Pieces in workers' hands.
-    pub in_flight: u32,
+    pub(crate) in_flight: u32,
     /// Bytes that an earlier run had brought there.
     pub already: u64,
     /// How often the whole file was begun again.
@@ -143,7 +143,7 @@ impl UploadFile {
     }
 
     /// Its upload in parts was begun, or is continued with the parts that the server has.
-    pub fn multipart_started(&self, id: String, have: Vec<Part>) {
+    pub(crate) fn multipart_started(&self, id: String, have: Vec<Part>) {
         let mut state = self.state.lock();
         state.upload = Some(id);
         state.have = have;
@@ -157,7 +157,7 @@ impl UploadFile {
     }
 
     /// Whether it goes in parts.
-    pub const fn is_multipart(&self) -> bool {
+    pub(crate) const fn is_multipart(&self) -> bool {
         self.plan.count > 1
     }
 
@@ -176,12 +176,12 @@ pub struct Present {
     /// Its tag, without quotes.
     pub tag: String,
     /// Whether the tag is made of MD5s, as S3's is unless a key of KMS or the customer's is used.
-    pub tag_is_md5: bool,
+    pub(crate) tag_is_md5: bool,
 }
 
 impl Present {
     /// Whether reading the file tells if it is this one.
-    pub fn is_comparable(&self, file: &UploadFile) -> bool {
+    pub(crate) fn is_comparable(&self, file: &UploadFile) -> bool {
         let parts = self.tag.rsplit_once('-').map(|(_, count)| count.parse::<u32>());
         self.tag_is_md5
             && match parts {

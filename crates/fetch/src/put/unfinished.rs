@@ -21,7 +21,7 @@ enum Change {
 
 /// What is under way at one target.
 #[derive(Debug)]
-pub struct UnfinishedUploads {
+pub(crate) struct UnfinishedUploads {
     state: Mutex<State>,
 }
 

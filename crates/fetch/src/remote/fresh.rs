@@ -19,7 +19,7 @@ const MAX_KNOWN: usize = 4096;
 const MAX_FRESH: u32 = 1000;
 
 /// Fresh URLs by those that people named.
-pub struct FreshUrls {
+pub(crate) struct FreshUrls {
     refresh: Refresh,
     known: Mutex<HashMap<Url, Arc<Mutex<FreshUrl>>>>,
 }

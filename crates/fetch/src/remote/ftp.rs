@@ -29,7 +29,7 @@ const IDLE: usize = 4;
 
 /// What all workers' FTP shares.
 #[derive(Debug)]
-pub struct FtpContext {
+pub(crate) struct FtpContext {
     settings: ServerSettings,
     tls: Arc<Tls>,
     logins: Arc<Logins>,
@@ -67,7 +67,7 @@ impl FtpContext {
 
 /// One worker's way to FTP servers: one control connection a host.
 #[derive(Debug)]
-pub struct Ftp {
+pub(crate) struct Ftp {
     shared: Arc<FtpContext>,
     /// The one used last comes last.
     controls: Vec<Control>,

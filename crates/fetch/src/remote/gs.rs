@@ -116,7 +116,7 @@ impl GsSettings {
 
 /// One worker's way to Google Cloud Storage.
 #[derive(Debug)]
-pub struct Gs {
+pub(crate) struct Gs {
     shared: Arc<GsContext>,
     http: Http,
 }

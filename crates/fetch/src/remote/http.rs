@@ -3,14 +3,14 @@
 //! Nothing that a server says is believed that can be checked: a range must be the one asked for, of the
 //! version asked for, and as long as it was promised to be.
 
-pub mod agents;
+pub(crate) mod agents;
 pub mod answer;
 mod body;
 pub mod cookies;
 mod early;
 mod forward;
 mod moved;
-pub mod trouble;
+pub(crate) mod trouble;
 pub(super) mod wire;
 
 use std::io::{self, Read as _};
@@ -36,7 +36,7 @@ const SMALL_BODY: u64 = 64 << 10;
 
 /// One worker's way to HTTP servers: at most one idle connection a host.
 #[derive(Debug)]
-pub struct Http {
+pub(crate) struct Http {
     lines: AgentPool,
 }
 
@@ -206,7 +206,7 @@ impl Http {
     }
 
     /// As `open`, and puts what the head of the answer says into `said`.
-    pub fn open_hearing(
+    pub(crate) fn open_hearing(
         &mut self,
         ask: &Ask<'_>,
         mut said: Option<&mut HeaderMap>,
@@ -304,7 +304,7 @@ fn is_redirect<T>(answer: &Response<T>) -> bool {
 }
 
 /// Where a redirect leads from `at`, if we may follow it after having been at all of these, and not `since` then.
-pub fn redirected(
+pub(crate) fn redirected(
     at: &Url,
     been: &[Url],
     since: usize,

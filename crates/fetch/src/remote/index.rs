@@ -26,7 +26,7 @@ const TRIES: u32 = 5;
 const WAIT: Duration = Duration::from_millis(200);
 
 /// What is listed, a page at a time. It waits for the server.
-pub struct Index {
+pub(crate) struct Index {
     http: Http,
     start: Url,
     /// Directories to look at, the next one last: where, what it is called beneath the first, and how deep it is.

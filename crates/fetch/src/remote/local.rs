@@ -15,7 +15,7 @@ use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
 /// Files of this machine. Needs nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct Local;
+pub(crate) struct Local;
 
 impl Remote for Local {
     fn open(&mut self, ask: &Ask<'_>) -> Result<Opened, Refusal> {

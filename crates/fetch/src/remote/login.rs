@@ -35,12 +35,12 @@ impl Login {
 }
 
 /// Percent-encoding undone; bytes that are no UTF-8 become the replacement character.
-pub fn decoded(text: &str) -> String {
+pub(crate) fn decoded(text: &str) -> String {
     String::from_utf8_lossy(&decoded_bytes(text)).into_owned()
 }
 
 /// Percent-encoding undone.
-pub fn decoded_bytes(text: &str) -> Vec<u8> {
+pub(crate) fn decoded_bytes(text: &str) -> Vec<u8> {
     let (bytes, mut out) = (text.as_bytes(), Vec::with_capacity(text.len()));
     let digit = |at: usize| bytes.get(at).and_then(|&byte| char::from(byte).to_digit(16));
     let mut at = 0;

@@ -82,7 +82,7 @@ impl Object {
     }
 
     /// Another key in the same bucket.
-    pub fn with_key(&self, key: impl Into<String>) -> Self {
+    pub(crate) fn with_key(&self, key: impl Into<String>) -> Self {
         Self { bucket: self.bucket.clone(), key: key.into(), version: None }
     }
 }

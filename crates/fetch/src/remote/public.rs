@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Whether anybody on the Internet may have this address: no loopback, private, link-local, shared, multicast,
 /// unspecified or reserved one.
-pub fn is_public(address: IpAddr) -> bool {
+pub(crate) fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => public_v4(address),
         IpAddr::V6(address) => public_v6(address),
@@ -38,7 +38,7 @@ fn public_v6(address: Ipv6Addr) -> bool {
 
 /// Whether a host of this name may be one of the public Internet, as far as the name tells. Asked where a proxy looks
 /// it up: this host, names of one's own network (RFC 6761, 6762, 8375, and ICANN's `internal`), and bare ones are none.
-pub fn may_be_public(name: &str) -> bool {
+pub(crate) fn may_be_public(name: &str) -> bool {
     let name = name.trim_end_matches('.').to_ascii_lowercase();
     let private = ["localhost", "localdomain", "local", "internal", "home.arpa"];
     name.contains('.')

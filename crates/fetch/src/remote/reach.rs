@@ -10,7 +10,7 @@ const OTHER: Duration = Duration::from_secs(1);
 
 /// Puts the family first that can be reached, where a host has addresses of both. It costs a connection that
 /// is closed at once, so what comes of it should be remembered.
-pub fn reachable_first(addresses: &mut [SocketAddr]) {
+pub(crate) fn reachable_first(addresses: &mut [SocketAddr]) {
     let Some(&first) = addresses.first() else { return };
     let other = addresses.iter().copied().find(|address| address.is_ipv4() != first.is_ipv4());
     let Some(other) = other else { return };

@@ -200,7 +200,7 @@ impl Reply {
     }
 
     /// The body as a stream.
-    pub fn into_reader(self) -> impl Read + Send + 'static {
+    pub(crate) fn into_reader(self) -> impl Read + Send + 'static {
         self.body.into_reader()
     }
 

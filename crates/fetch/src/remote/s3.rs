@@ -58,7 +58,7 @@ impl S3Context {
 
 /// One worker's way to S3-compatible stores.
 #[derive(Debug)]
-pub struct S3 {
+pub(crate) struct S3 {
     shared: Arc<S3Context>,
     http: Http,
 }

@@ -77,7 +77,7 @@ pub struct Proxies {
     /// For `https`.
     pub https: Option<String>,
     /// Hosts that are asked directly: `.example.org,127.0.0.1,10.0.0.0/8`, or `*` for all.
-    pub none_for: String,
+    pub(crate) none_for: String,
 }
 
 impl std::fmt::Debug for Proxies {

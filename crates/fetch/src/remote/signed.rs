@@ -44,7 +44,7 @@ const AZURE: [&str; 23] = [
 ];
 
 /// Which file `url` names, whoever signed it and when: without user, fragment, and what signs it.
-pub fn identity(url: &Url) -> String {
+pub(crate) fn identity(url: &Url) -> String {
     let host = &url[Position::BeforeHost..Position::AfterPath];
     let mut text = format!("{}://{host}", url.scheme());
     let parameters = parameters(url);
@@ -58,7 +58,7 @@ pub fn identity(url: &Url) -> String {
 }
 
 /// Whether a parameter signs `url`.
-pub fn is_signed(url: &Url) -> bool {
+pub(crate) fn is_signed(url: &Url) -> bool {
     let parameters = parameters(url);
     parameters.iter().any(|(name, _)| signs(name, &parameters))
 }

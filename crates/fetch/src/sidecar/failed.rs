@@ -21,7 +21,7 @@ const MAX_EARLIER: u64 = 64 << 20;
 
 /// What failed, by what is to be given again.
 #[derive(Debug)]
-pub struct FailureList {
+pub(crate) struct FailureList {
     /// Of an earlier run, and not met by this one.
     earlier: BTreeMap<String, String>,
     /// By half of the key's hash: all of a long list may fail.

@@ -13,7 +13,7 @@ use super::spool::Spool;
 use crate::foreign::cell;
 
 /// A row: values by column.
-pub type RunFields = BTreeMap<String, String>;
+pub(crate) type RunFields = BTreeMap<String, String>;
 
 /// What stands behind the archive's columns.
 const OURS: [&str; 8] = ["path", "url", "source", "format", "bytes", "md5", "md5_ok", "seconds"];
@@ -23,7 +23,7 @@ const MAX_COLUMNS: usize = 1024;
 
 /// The table.
 #[derive(Debug)]
-pub struct Runs {
+pub(crate) struct Runs {
     rows: Spool<Box<str>>,
     /// The archive's columns in the order they were met, the accession of the run first.
     columns: Vec<String>,

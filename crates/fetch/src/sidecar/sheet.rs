@@ -57,7 +57,7 @@ struct Run {
 
 /// The rows of a sheet.
 #[derive(Debug)]
-pub struct Sheet {
+pub(crate) struct Sheet {
     header: Vec<String>,
     rows: Vec<Vec<String>>,
     incomplete: u64,
@@ -137,7 +137,7 @@ impl Sheet {
 }
 
 /// Whether the sheet at `path` may be replaced: it is ours, or there is none.
-pub fn is_ours(path: &Path) -> bool {
+pub(crate) fn is_ours(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return true };
     let mut line = String::new();
     let read = BufReader::new(file.take(4096)).read_line(&mut line);

@@ -16,7 +16,7 @@ const BUFFER: usize = 64 << 10;
 
 /// The texts. A later one takes an earlier one's place.
 #[derive(Debug)]
-pub struct Spool<K> {
+pub(crate) struct Spool<K> {
     file: File,
     /// What is in the file already.
     end: u64,
@@ -65,7 +65,7 @@ impl<K: Ord> Spool<K> {
     }
 
     /// The texts, in the order of their keys.
-    pub fn by_key(&mut self) -> Result<impl Iterator<Item = io::Result<Vec<u8>>>> {
+    pub(crate) fn by_key(&mut self) -> Result<impl Iterator<Item = io::Result<Vec<u8>>>> {
         self.flush()?;
         Ok(self.places.values().map(|&place| read(&self.file, place)))
     }

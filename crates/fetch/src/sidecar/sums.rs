@@ -13,7 +13,7 @@ use crate::list::checksum_line;
 
 /// Takes in the sums of an earlier run that this one has no newer ones of; `false` if the file at `path` holds
 /// something else.
-pub fn merge(sums: &mut BTreeMap<Vec<u8>, [u8; 16]>, path: &Path) -> Result<bool> {
+pub(crate) fn merge(sums: &mut BTreeMap<Vec<u8>, [u8; 16]>, path: &Path) -> Result<bool> {
     use std::os::unix::ffi::OsStrExt;
     let failed = |error| Error::io("read", path.as_os_str().as_bytes(), error);
     let file = match File::open(path) {
@@ -38,7 +38,7 @@ pub fn merge(sums: &mut BTreeMap<Vec<u8>, [u8; 16]>, path: &Path) -> Result<bool
 }
 
 /// Writes a line a file.
-pub fn write(sums: &BTreeMap<Vec<u8>, [u8; 16]>, out: &mut impl Write) -> io::Result<()> {
+pub(crate) fn write(sums: &BTreeMap<Vec<u8>, [u8; 16]>, out: &mut impl Write) -> io::Result<()> {
     for (name, sum) in sums {
         let mark = if name.iter().any(|byte| b"\\\n\r".contains(byte)) { "\\" } else { "" };
         write!(out, "{mark}{}  ", HEXLOWER.encode(sum))?;

@@ -12,7 +12,7 @@ const MAX_SIZE: u64 = 0o777_7777_7777;
 
 /// Writes a tar.
 #[derive(Default)]
-pub struct Tar {
+pub(crate) struct Tar {
     is_over: bool,
 }
 

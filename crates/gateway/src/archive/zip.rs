@@ -12,7 +12,7 @@ use tidegate_transfer::quota::Held;
 use self::entries::Entries;
 use super::{Member, Writer};
 
-pub use self::entries::MAX_MEMORY;
+pub(crate) use self::entries::MAX_MEMORY;
 
 /// Most members: of each a line is kept until the end.
 const MAX_MEMBERS: usize = 1_000_000;
@@ -31,7 +31,7 @@ const MADE_BY: u16 = 3 << 8 | VERSION;
 const ELSEWHERE: u32 = u32::MAX;
 
 /// Writes a zip.
-pub struct Zip {
+pub(crate) struct Zip {
     written: u64,
     sum: Digest,
     began: u64,

@@ -19,7 +19,7 @@ use crate::validators::Validators;
 const READ: u64 = 8 * BLOCK;
 
 /// What is asked for.
-pub struct Completion {
+pub(crate) struct Completion {
     parts: Vec<Listed>,
     document: String,
     /// What is said of the object.

@@ -19,7 +19,7 @@ use crate::upload::{Parents, Upload};
 use crate::validators::{Validators, Verdict, date_time, judge};
 
 /// The header that says what is copied.
-pub const SOURCE: &str = "x-amz-copy-source";
+pub(crate) const SOURCE: &str = "x-amz-copy-source";
 
 /// The one that says which bytes of it become a part.
 const RANGE: &str = "x-amz-copy-source-range";
@@ -66,7 +66,7 @@ fn give(access: &Access, source: &File, range: Range<u64>, taker: &mut impl Take
 }
 
 /// Copies an object to `to`.
-pub fn copy(access: &Access, names: &Names, to: &[u8], headers: &HeaderMap) -> Answer {
+pub(crate) fn copy(access: &Access, names: &Names, to: &[u8], headers: &HeaderMap) -> Answer {
     let conditions = Conditions::read(headers)?;
     conditions.check(access, to)?;
     if headers.contains_key(RANGE) {
@@ -84,7 +84,12 @@ pub fn copy(access: &Access, names: &Names, to: &[u8], headers: &HeaderMap) -> A
 }
 
 /// Copies an object, or a range of it, to be part `number` of `upload`.
-pub fn copy_part(access: &Access, upload: Arc<Multipart>, number: &str, headers: &HeaderMap) -> Answer {
+pub(crate) fn copy_part(
+    access: &Access,
+    upload: Arc<Multipart>,
+    number: &str,
+    headers: &HeaderMap,
+) -> Answer {
     let source = source(access, headers)?;
     let range = match headers.get(RANGE) {
         None => 0..source.size,

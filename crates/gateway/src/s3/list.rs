@@ -23,7 +23,7 @@ const MAX_BYTES: usize = 1 << 20;
 
 /// What is asked for.
 #[derive(Debug)]
-pub struct ListQuery {
+pub(crate) struct ListQuery {
     second: bool,
     prefix: Vec<u8>,
     by_directory: bool,

@@ -51,7 +51,7 @@ fn is_done(headers: &HeaderMap) -> Answer<()> {
 }
 
 /// Does what `asked` wants, who is known to be `asker`.
-pub async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
+pub(crate) async fn change(served: &Arc<Served>, asked: Asked, asker: Asker, body: Body) -> Answer {
     let Asked { parts, path, query, share } = &asked;
     is_known(query, &PARAMETERS)?;
     is_done(&parts.headers)?;

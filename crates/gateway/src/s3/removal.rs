@@ -68,7 +68,7 @@ impl Removal {
 }
 
 /// Removes the objects of `bucket` that `document` lists, once all of it is read.
-pub fn remove_all(access: &Access, names: &Names, bucket: &[u8], document: &str) -> Answer {
+pub(crate) fn remove_all(access: &Access, names: &Names, bucket: &[u8], document: &str) -> Answer {
     let Removal { keys, quiet } = Removal::read(document)?;
     let ended: Vec<(String, Answer)> = keys
         .into_iter()
@@ -94,7 +94,7 @@ pub fn remove_all(access: &Access, names: &Names, bucket: &[u8], document: &str)
 }
 
 /// Removes an object. What is not there was removed, as S3 sees it, and so was the name of a directory that holds others.
-pub fn removed(access: &Access, path: &[u8], when: (&Names, &Conditions)) -> Answer {
+pub(crate) fn removed(access: &Access, path: &[u8], when: (&Names, &Conditions)) -> Answer {
     when.1.check(access, path)?;
     match remove(access, path, Removed::AsNamed, when) {
         Err(refusal) if matches!(refusal.status, StatusCode::NOT_FOUND | StatusCode::CONFLICT) => {

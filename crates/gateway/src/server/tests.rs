@@ -28,7 +28,7 @@ use crate::multipart::Uploads;
 use crate::signature;
 
 /// An endpoint over a directory with an empty bucket in it, and all that answers requests for it.
-pub struct Site {
+pub(crate) struct Site {
     _outer: tempfile::TempDir,
     pub root: PathBuf,
     pub state: PathBuf,
@@ -44,7 +44,7 @@ fn all_of(state: &Path) -> AccessToken {
 
 /// What came back.
 #[derive(Debug)]
-pub struct Answered {
+pub(crate) struct Answered {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: Vec<u8>,
@@ -72,7 +72,7 @@ impl Site {
         Self { _outer: outer, root, state, served, runtime, token }
     }
 
-    pub fn another_token(&self) -> AccessToken {
+    pub(crate) fn another_token(&self) -> AccessToken {
         all_of(&self.state)
     }
 
@@ -96,7 +96,7 @@ impl Site {
     }
 
     /// One that is signed for the body `signed`, and has `body`.
-    pub fn ask_s3(
+    pub(crate) fn ask_s3(
         &self,
         (method, target): (&str, &str),
         headers: &[(&str, &str)],
@@ -143,7 +143,7 @@ impl Site {
     }
 
     /// The same, which needs nothing of this any more.
-    pub fn begin_owned(
+    pub(crate) fn begin_owned(
         &self,
         method: &str,
         target: &str,

@@ -32,7 +32,7 @@ pub(crate) const TOKEN_FILE: &str = "token";
 
 /// The secrets of a running service. Only hashes are kept of what is compared: blake3 compares them in constant
 /// time.
-pub struct Keys {
+pub(crate) struct Keys {
     token: Hash,
     code: Hash,
     session: Hash,
@@ -71,14 +71,14 @@ impl Keys {
     }
 
     /// The `Set-Cookie` that signs a browser in, for 30 days.
-    pub fn set_cookie(&self) -> String {
+    pub(crate) fn set_cookie(&self) -> String {
         let secure = if self.secure { "; Secure" } else { "" };
         let Self { cookie, session_value, .. } = self;
         format!("{cookie}={session_value}; Path=/; HttpOnly; SameSite=Strict; Max-Age=2592000{secure}")
     }
 
     /// The `Set-Cookie` that signs it out.
-    pub fn clear_cookie(&self) -> String {
+    pub(crate) fn clear_cookie(&self) -> String {
         format!("{}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0", self.cookie)
     }
 
@@ -92,7 +92,7 @@ impl Keys {
     }
 
     /// Whether the request comes from a browser that signed in.
-    pub fn has_session(&self, headers: &HeaderMap) -> bool {
+    pub(crate) fn has_session(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
             cookies.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

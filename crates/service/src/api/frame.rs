@@ -25,7 +25,7 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 /// Routes and their list, which the OpenAPI document is held against.
-pub struct Routes<S> {
+pub(crate) struct Routes<S> {
     router: Router<S>,
     listed: Vec<(&'static str, &'static str)>,
 }
@@ -76,12 +76,12 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
 }
 
 /// Answers what no route does, besides what every answer gets.
-pub fn finish<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+pub(crate) fn finish<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     hardened(router.fallback(nowhere).method_not_allowed_fallback(otherwise))
 }
 
 /// Gives each answer what a browser should know, and bounds bodies.
-pub fn hardened<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
+pub(crate) fn hardened<S: Clone + Send + Sync + 'static>(router: Router<S>) -> Router<S> {
     router.layer(DefaultBodyLimit::max(BODY_BYTES)).layer(axum::middleware::from_fn(harden))
 }
 
@@ -133,7 +133,7 @@ fn late() -> Problem {
 }
 
 /// A body of JSON, or one line that says what is wrong with it.
-pub struct Body<T>(pub T);
+pub(crate) struct Body<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
     type Rejection = Problem;
@@ -147,7 +147,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Body<T> {
 }
 
 /// A body that is text, or one line that says what is wrong with it.
-pub struct Text(pub String);
+pub(crate) struct Text(pub String);
 
 impl<S: Send + Sync> FromRequest<S> for Text {
     type Rejection = Problem;
@@ -163,7 +163,7 @@ impl<S: Send + Sync> FromRequest<S> for Text {
 }
 
 /// The query of a request, or one line that says what is wrong with it.
-pub struct QueryParams<T>(pub T);
+pub(crate) struct QueryParams<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T> {
     type Rejection = Problem;
@@ -175,7 +175,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for QueryParams<T>
 }
 
 /// A part of a request's path, or one line that says what is wrong with it.
-pub struct Path<T>(pub T);
+pub(crate) struct Path<T>(pub T);
 
 impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for Path<T> {
     type Rejection = Problem;

@@ -45,7 +45,7 @@ pub(crate) fn routes() -> Routes<Arc<App>> {
 
 /// A job without secrets, and what can be asked of it.
 #[derive(Clone, Debug, Serialize)]
-pub struct View {
+pub(crate) struct View {
     #[serde(flatten)]
     job: Job,
     actions: Vec<&'static str>,
@@ -94,7 +94,7 @@ struct Which {
 /// Numbers of jobs by state. A million jobs take a while to be counted, so they are counted for a tenth of the
 /// time at most, however many ask.
 #[derive(Default)]
-pub struct Counts(Mutex<Option<Counted>>);
+pub(crate) struct Counts(Mutex<Option<Counted>>);
 
 struct Counted {
     at: Instant,

@@ -16,7 +16,7 @@ const BOUNDS_MS: [f64; 11] = [0.5, 1.0, 2.5, 5.0, 10.0, 25.0, 50.0, 100.0, 500.0
 
 /// The requests answered so far.
 #[derive(Default)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     routes: Mutex<BTreeMap<(String, u16), Counted>>,
 }
 
@@ -70,7 +70,7 @@ impl Metrics {
 }
 
 /// Counts a request and its answer.
-pub async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
+pub(crate) async fn count(State(metrics): State<Arc<Metrics>>, request: Request, next: Next) -> Response {
     let began = Instant::now();
     let route = request.extensions().get::<MatchedPath>().cloned();
     let response = next.run(request).await;

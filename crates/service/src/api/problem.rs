@@ -9,7 +9,7 @@ use serde::Serialize;
 
 /// An error: what failed, and what to do about it.
 #[derive(Clone, Debug, Serialize)]
-pub struct Problem {
+pub(crate) struct Problem {
     /// The status, as a number.
     status: u16,
     /// The status, in words.
@@ -34,7 +34,7 @@ impl Problem {
     }
 
     /// The request makes no sense.
-    pub fn bad_request(detail: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(detail: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, detail, advice)
     }
 
@@ -44,7 +44,7 @@ impl Problem {
     }
 
     /// It cannot be done in the state things are in.
-    pub fn conflict(detail: impl Into<String>, advice: impl Into<String>) -> Self {
+    pub(crate) fn conflict(detail: impl Into<String>, advice: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, detail, advice)
     }
 
@@ -54,7 +54,7 @@ impl Problem {
     }
 
     /// No token, or a wrong one.
-    pub fn unauthorized() -> Self {
+    pub(crate) fn unauthorized() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "this needs the service's token",

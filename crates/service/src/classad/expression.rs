@@ -15,7 +15,7 @@ const BINARY: [&str; 23] = [
 
 /// Reads tokens with one in hand.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub(crate) struct Reader<'a> {
     lexer: Lexer<'a>,
     next: Token<'a>,
     /// The byte behind the last token taken.
@@ -33,7 +33,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What comes next.
-    pub const fn next_kind(&self) -> &TokenKind<'a> {
+    pub(crate) const fn next_kind(&self) -> &TokenKind<'a> {
         &self.next.kind
     }
 
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The name of an attribute.
-    pub fn attribute_name(&mut self) -> Result<String, SyntaxError> {
+    pub(crate) fn attribute_name(&mut self) -> Result<String, SyntaxError> {
         match &self.next.kind {
             TokenKind::Word(word) if is_reserved(word) => Err(self.wrong(format!(
                 "{word} is a word of the language and names no attribute; write '{word}' in single quotes"

@@ -6,7 +6,7 @@ use super::SyntaxError;
 
 /// What a token is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum TokenKind<'a> {
+pub(crate) enum TokenKind<'a> {
     /// A name, or a keyword such as `is`.
     Word(&'a str),
     /// A name in single quotes.
@@ -23,7 +23,7 @@ pub enum TokenKind<'a> {
 
 /// A token and where it stands, in bytes.
 #[derive(Clone, Debug)]
-pub struct Token<'a> {
+pub(crate) struct Token<'a> {
     /// What it is.
     pub kind: TokenKind<'a>,
     /// Its first byte.
@@ -49,7 +49,7 @@ pub(crate) fn is_reserved(word: &str) -> bool {
 
 /// Cuts a text into tokens.
 #[derive(Debug)]
-pub struct Lexer<'a> {
+pub(crate) struct Lexer<'a> {
     text: &'a str,
     at: usize,
     /// A byte and the line it is on, counted as the text is read.

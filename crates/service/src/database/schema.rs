@@ -37,7 +37,11 @@ impl Database {
     /// however many programs open the database. In a step `{id}` stands for a key that counts up, `{whole}` and `{bytes}`
     /// for a type of 64 bits and of bytes in a table that is `{strict}` about its types; one that is `{renewed}` leaves room
     /// beside its rows, which change often.
-    pub async fn migrate(&self, component: &'static str, steps: &'static [&'static str]) -> Result<()> {
+    pub(crate) async fn migrate(
+        &self,
+        component: &'static str,
+        steps: &'static [&'static str],
+    ) -> Result<()> {
         self.within(OPENING, "make its tables", async {
             let known = i64::try_from(steps.len()).unwrap_or(i64::MAX);
             // Most often there is nothing to do, and nobody is held up by finding out.

@@ -9,7 +9,7 @@ type Done<T> = Result<T, sqlx::Error>;
 
 /// A transaction that has begun. What is not committed is undone, and the connection closed: after an error nobody knows what
 /// it is in the middle of. sqlx counts a transaction as open that SQLite gave up by itself, as on a full disk.
-pub struct Transaction {
+pub(crate) struct Transaction {
     connection: PoolConnection<Any>,
     has_ended_well: bool,
 }
@@ -28,7 +28,7 @@ impl Transaction {
     }
 
     /// Undoes it, and keeps the connection.
-    pub async fn rollback(self) -> Done<()> {
+    pub(crate) async fn rollback(self) -> Done<()> {
         self.end("ROLLBACK").await
     }
 

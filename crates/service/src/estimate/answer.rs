@@ -190,7 +190,7 @@ impl Answer {
 
     /// With one more note.
     #[must_use]
-    pub fn with_note(mut self, note: String) -> Self {
+    pub(crate) fn with_note(mut self, note: String) -> Self {
         self.notes.push(note);
         self
     }
@@ -203,11 +203,6 @@ impl Answer {
         let pays = |single: u64, time: u64| time.saturating_add(self.cost_ms) < single;
         self.pays = self.single_time_ms.zip(self.time_ms).map(|(single, time)| pays(single, time));
         self
-    }
-
-    /// Finding out, and then moving it.
-    pub fn total_ms(&self) -> Option<u64> {
-        self.time_ms.map(|time| time.saturating_add(self.cost_ms))
     }
 }
 
@@ -268,7 +263,7 @@ mod tests {
         assert_eq!(time_ms(ByteCount(10_000_000_000_000_000), BitRate::mbps(1000)), Some(80_000_000_000));
         assert_eq!(time_ms(ByteCount(u64::MAX), BitRate(1)), Some(u64::MAX));
         let nothing = Answer::unknown(pair(), ByteCount(0), "there is nothing to move");
-        assert_eq!((nothing.streams, nothing.total_ms()), (1, Some(0)));
+        assert_eq!((nothing.streams, nothing.time_ms, nothing.cost_ms), (1, Some(0), 0));
     }
 
     #[test]
@@ -282,7 +277,7 @@ mod tests {
         assert!((9_000..12_000).contains(&time) && answer.pays == Some(true), "{answer:?}");
         answer.cost_ms = 75_000;
         let answer = answer.timed();
-        assert_eq!((answer.pays, answer.total_ms()), (Some(false), Some(time + 75_000)));
+        assert_eq!((answer.pays, answer.time_ms, answer.cost_ms), (Some(false), Some(time), 75_000));
         assert!(answer.curves[0].chosen && answer.curves.iter().skip(1).all(|curve| !curve.chosen));
         let ends: Vec<u16> =
             answer.curves.iter().filter_map(|curve| Some(curve.points.last()?.streams)).collect();

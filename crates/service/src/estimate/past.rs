@@ -39,7 +39,7 @@ const ENOUGH: usize = 3;
 
 /// Which part of what is known may answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Window {
+pub(crate) enum Window {
     /// What is not older than so many seconds, and was measured alone.
     Seconds(u64),
     /// What was measured alone, of any age.
@@ -77,7 +77,7 @@ struct Question {
 
 /// History, with what was read a moment ago.
 #[derive(Debug)]
-pub struct Past {
+pub(crate) struct Past {
     history: History,
     recent: Mutex<HashMap<Question, Recent>>,
     /// Questions that somebody reads the answer to, which others wait for: a thousand clients of a path that nobody

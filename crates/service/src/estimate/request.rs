@@ -192,7 +192,7 @@ impl EstimateRequest {
     }
 
     /// What decides on the next sample, for a sampler that opens at most so many streams.
-    pub fn doubling(&self, most: u16) -> Result<SamplingConfig, SamplerError> {
+    pub(crate) fn doubling(&self, most: u16) -> Result<SamplingConfig, SamplerError> {
         if !(1..=CEILING).contains(&self.most_streams) {
             return Err(usage("the most streams are from 1 to 512"));
         }

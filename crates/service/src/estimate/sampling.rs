@@ -66,14 +66,14 @@ pub struct Samples {
     /// What ended it early.
     pub failed: Option<SamplerError>,
     /// Whether it ended because what is to be moved is too little.
-    pub too_little: bool,
+    pub(crate) too_little: bool,
 }
 
 /// What is to be sampled.
 #[derive(Clone, Copy, Debug)]
-pub struct SamplingPlan {
+pub(crate) struct SamplingPlan {
     /// What decides on the next number of streams.
-    pub doubling: SamplingConfig,
+    pub(crate) doubling: SamplingConfig,
     /// How long, or how much, each sample is; `None` leaves it to what is seen.
     pub amount: Option<Amount>,
     /// What is to be moved afterwards.

@@ -18,7 +18,7 @@ const USAGE: &str = "Usr 0 00:00:00, Sys 0 00:00:00";
 const MAX_LINE: usize = 1000;
 
 /// What is appended for an event.
-pub fn text(job: JobId, at: Timestamp, event: &Logged) -> String {
+pub(crate) fn text(job: JobId, at: Timestamp, event: &Logged) -> String {
     let mut log = Log { job, at, text: String::new() };
     let words = event.to_string();
     match event {

@@ -22,7 +22,7 @@ struct Grant {
 
 /// The streams of one run.
 #[derive(Debug, Default)]
-pub struct Grants {
+pub(crate) struct Grants {
     movers: HashMap<String, Grant>,
 }
 

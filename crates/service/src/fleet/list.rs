@@ -59,7 +59,7 @@ impl Fleet {
     }
 
     /// The same, with files of which it is known already that nobody can move them: names, kinds and reasons.
-    pub async fn list_with(
+    pub(crate) async fn list_with(
         &self,
         job: JobId,
         shards: &[ShardContent],
@@ -184,7 +184,7 @@ impl Fleet {
     }
 
     /// Whether nobody has listed anything for so long that nobody will.
-    pub async fn lister_is_gone(&self, job: JobId) -> FleetResult<bool> {
+    pub(crate) async fn lister_is_gone(&self, job: JobId) -> FleetResult<bool> {
         let silent = format!(
             "SELECT count(*) FROM fleet_run WHERE job = $1 AND state = 'listing' AND heard_ms < {} - {SILENCE_MS}",
             self.now()

@@ -266,7 +266,7 @@ impl EndingWords {
 }
 
 /// What failed, as it is said.
-pub fn failures(said: &[(String, String, String)]) -> FleetResult<Vec<(Vec<u8>, String, String)>> {
+pub(crate) fn failures(said: &[(String, String, String)]) -> FleetResult<Vec<(Vec<u8>, String, String)>> {
     said.iter().map(|(name, kind, why)| Ok((bytes(name)?, kind.clone(), why.clone()))).collect()
 }
 

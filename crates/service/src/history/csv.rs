@@ -40,13 +40,13 @@ pub(crate) fn is_header(line: &str) -> bool {
 
 /// The columns of a file and the kind they belong to.
 #[derive(Clone, Debug)]
-pub struct Header {
+pub(crate) struct Header {
     columns: Vec<String>,
     read: fn(&Row<'_>) -> Result<Record, Error>,
 }
 
 /// A line with its header.
-pub struct Row<'a> {
+pub(crate) struct Row<'a> {
     columns: &'a [String],
     fields: Vec<String>,
 }

@@ -3,7 +3,7 @@
 use super::record::Record;
 
 /// 64 bits of the record's digest: among ten million records two share one with a probability of 3 in a million.
-pub fn identity(record: &Record) -> i64 {
+pub(crate) fn identity(record: &Record) -> i64 {
     let text = serde_json::to_vec(record).expect("records are plain data");
     let digest = blake3::hash(&text);
     let mut first = [0; 8];

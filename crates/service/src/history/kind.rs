@@ -311,7 +311,7 @@ pub fn pair(row: &impl Fields) -> Result<Pair, Error> {
 }
 
 /// The time of any row that has one.
-pub fn at(row: &impl Fields) -> Result<Timestamp, Error> {
+pub(crate) fn at(row: &impl Fields) -> Result<Timestamp, Error> {
     of_whole(row, "at_ms").map(Timestamp)
 }
 
@@ -338,7 +338,7 @@ fn of_json<T: DeserializeOwned>(row: &impl Fields, column: &str) -> Result<T, Er
 }
 
 /// The error of a column that holds something else.
-pub fn unknown(column: &str, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
+pub(crate) fn unknown(column: &str, why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::ColumnDecode { index: column.to_owned(), source: why.into() }
 }
 

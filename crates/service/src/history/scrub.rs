@@ -20,7 +20,7 @@ const MAX_NUMBERS: usize = 64;
 impl Record {
     /// The same as it is kept: numbers a database can hold, texts of a bounded length, no secret in any text.
     #[must_use]
-    pub fn scrubbed(self) -> Self {
+    pub(crate) fn scrubbed(self) -> Self {
         match self {
             Self::Sample(record) => Self::Sample(Sample {
                 throughput: rate(record.throughput),

@@ -271,7 +271,7 @@ fn points_of(samples: &[Sample]) -> Vec<Point> {
 }
 
 /// The middle one, or the mean of both; zero of none.
-pub fn median(mut rates: Vec<BitRate>) -> BitRate {
+pub(crate) fn median(mut rates: Vec<BitRate>) -> BitRate {
     rates.sort_unstable();
     match (rates.get(rates.len().saturating_sub(1) / 2), rates.get(rates.len() / 2)) {
         (Some(low), Some(high)) => BitRate(low.0.midpoint(high.0)),
@@ -281,7 +281,7 @@ pub fn median(mut rates: Vec<BitRate>) -> BitRate {
 
 /// The `WHERE` of a query and the values of its placeholders.
 #[derive(Default)]
-pub struct Clauses {
+pub(crate) struct Clauses {
     /// With a space before it, or empty.
     pub text: String,
     /// In the order of the placeholders.
@@ -386,7 +386,7 @@ fn insert_statement<K: Kind>(rows: usize) -> String {
 }
 
 /// A statement and the values of its placeholders. The text is made of constants only.
-pub fn bound(text: &str, values: Vec<Cell>) -> Statement<'static, Any, AnyArguments> {
+pub(crate) fn bound(text: &str, values: Vec<Cell>) -> Statement<'static, Any, AnyArguments> {
     let statement = sqlx::query(AssertSqlSafe(text.to_owned()));
     values.into_iter().fold(statement, |statement, value| match value {
         Cell::Whole(number) => statement.bind(number),

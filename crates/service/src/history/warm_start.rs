@@ -114,7 +114,7 @@ impl Transfer {
     /// The sample that a GridFTP transfer of ours amounts to, which keeps to one number of streams; none if it was too
     /// short, did not end well, or nobody noted whether others of ours ran. One beside others is kept as what it is, a
     /// share.
-    pub fn as_sample(&self) -> Option<Sample> {
+    pub(crate) fn as_sample(&self) -> Option<Sample> {
         let rule = self.optimizer.as_deref()?.strip_prefix("fixed:")?;
         let streams: u16 = rule.parse().ok().filter(|streams| *streams > 0)?;
         let beside = self.circumstances.beside?;

@@ -41,7 +41,7 @@ impl Request {
     }
 
     /// The rule by which globus-url-copy is to choose its streams, if that moves its data and one was asked for.
-    pub fn stream_rule(&self) -> Result<Option<StreamRule>, String> {
+    pub(crate) fn stream_rule(&self) -> Result<Option<StreamRule>, String> {
         match self.spec()? {
             Spec::GridFtp(spec) => StreamRule::of(&spec),
             _ => Ok(None),
@@ -58,7 +58,7 @@ impl Request {
     }
 
     /// Whether it says how its path is to be sampled, and so wants it to be.
-    pub fn wants_samples(&self) -> bool {
+    pub(crate) fn wants_samples(&self) -> bool {
         self.always_sample
             || self.sampler.is_some()
             || self.iperf3.is_some()

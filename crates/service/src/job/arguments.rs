@@ -4,7 +4,7 @@ use tidegate_control::ByteCount;
 
 /// What the arguments ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Arguments {
+pub(crate) struct Arguments {
     /// TCP buffer of each stream.
     pub buffer: Option<ByteCount>,
     /// Bytes moved for a sample.

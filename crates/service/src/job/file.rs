@@ -15,7 +15,7 @@ use tidegate_control::units::parse_duration;
 use tidegate_spec::address::{self, Route};
 
 /// The most bytes of a job file.
-pub const MAX_BYTES: usize = classad::MAX_BYTES;
+pub(crate) const MAX_BYTES: usize = classad::MAX_BYTES;
 /// The most jobs of one file, and of one batch.
 pub const MAX_JOBS: usize = 10_000;
 

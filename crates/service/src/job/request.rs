@@ -367,7 +367,7 @@ impl Request {
     }
 
     /// Between which sites data moves.
-    pub fn pair_by(&self, names: &Names) -> Result<Pair, String> {
+    pub(crate) fn pair_by(&self, names: &Names) -> Result<Pair, String> {
         let site = |address: &str| match address::accession(address) {
             Some(_) => Ok(Site::archive(self.options.text("source"))),
             // A pool has its name where it was spread from, and its endpoints are in what movers are told.

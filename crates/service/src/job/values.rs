@@ -24,7 +24,7 @@ pub(super) fn well_formed(what: &str, text: &str) -> Result<(), String> {
 }
 
 /// One address, or a list of them.
-pub fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "an address, or a list of addresses")]
     enum Sources {
@@ -38,7 +38,7 @@ pub fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D:
 }
 
 /// A time in seconds as a number, or a text with its unit.
-pub fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+pub(crate) fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     time(from).map(|time| {
         time.map(|time| match time {
             Time::Number(seconds) => seconds,
@@ -48,7 +48,7 @@ pub fn seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Err
 }
 
 /// The same in milliseconds.
-pub fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+pub(crate) fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
     time(from).map(|time| {
         time.map(|time| match time {
             Time::Number(milliseconds) => milliseconds,
@@ -79,7 +79,7 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Time>, D::Error> {
 }
 
 /// A share, a rate, or either as the API writes it.
-pub fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Threshold>, D::Error> {
+pub(crate) fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Threshold>, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "a share such as 0.1 or \"10%\", or a rate such as \"20Mbit/s\"")]
     enum Written {

@@ -5,7 +5,7 @@ use tidegate_contract::summary::Summary;
 
 /// A summary with that number.
 #[derive(Serialize, Deserialize)]
-pub struct Written {
+pub(crate) struct Written {
     #[serde(flatten)]
     summary: Summary,
     /// All that older services wrote of the workers.
@@ -27,12 +27,12 @@ impl From<Written> for Summary {
 }
 
 /// That of a job, if it has one.
-pub fn serialize<S: Serializer>(summary: &Option<Summary>, to: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn serialize<S: Serializer>(summary: &Option<Summary>, to: S) -> Result<S::Ok, S::Error> {
     summary.as_ref().map(Written::from).serialize(to)
 }
 
 /// The same, read.
-pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Summary>, D::Error> {
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Summary>, D::Error> {
     Ok(Option::<Written>::deserialize(from)?.map(Summary::from))
 }
 

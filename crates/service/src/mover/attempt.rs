@@ -56,7 +56,7 @@ pub struct Run {
     /// Hears each epoch; one that is not taken in time is dropped.
     pub epochs: mpsc::Sender<Epoch>,
     /// Hears of each end that is away, without secrets; what is not taken in time is dropped.
-    pub outages: mpsc::Sender<Away>,
+    pub(crate) outages: mpsc::Sender<Away>,
 }
 
 /// What an attempt waits for.

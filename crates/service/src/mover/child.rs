@@ -24,7 +24,7 @@ const MAX_MESSAGES: usize = 64 << 10;
 
 /// How a child ended.
 #[derive(Debug)]
-pub struct Exit {
+pub(crate) struct Exit {
     /// Its status.
     pub status: ExitStatus,
     /// Its standard output; `None` if it was too much.
@@ -47,7 +47,7 @@ impl Exit {
 /// A child that is to die with its parent dies with the *thread* that began it, and the threads of a runtime come
 /// and go. This one stays as long as the service.
 #[derive(Clone, Debug)]
-pub struct Spawner {
+pub(crate) struct Spawner {
     orders: mpsc::Sender<Order>,
 }
 

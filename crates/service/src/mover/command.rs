@@ -36,7 +36,7 @@ pub struct Plan {
 
 /// Files by which the child and the service talk while it runs.
 #[derive(Clone, Debug)]
-pub struct Files {
+pub(crate) struct Files {
     /// The epochs, one JSON line each.
     pub epochs: PathBuf,
     /// The most streams for now.
@@ -47,7 +47,7 @@ pub struct Files {
 
 /// What the scheduler has decided.
 #[derive(Clone, Copy, Debug)]
-pub struct Streams {
+pub(crate) struct Streams {
     /// To begin with.
     pub start: Option<u16>,
     /// For now.

@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 /// Reads a file of epochs as it grows.
 #[derive(Debug)]
-pub struct Epochs {
+pub(crate) struct Epochs {
     path: PathBuf,
     file: Option<File>,
     reader: EpochReader,
@@ -38,7 +38,7 @@ impl Epochs {
     }
 
     /// Tells of what was written meanwhile.
-    pub async fn catch_up(&mut self, epochs: &mpsc::Sender<Epoch>) -> io::Result<()> {
+    pub(crate) async fn catch_up(&mut self, epochs: &mpsc::Sender<Epoch>) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,
             None => self.file.insert(File::open(&self.path).await?),
@@ -56,7 +56,7 @@ impl Epochs {
 }
 
 /// Writes each epoch that comes into a file that is made anew, and hands it on, until no more can come.
-pub async fn write(path: &Path, mut from: mpsc::Receiver<Epoch>, to: mpsc::Sender<Epoch>) {
+pub(crate) async fn write(path: &Path, mut from: mpsc::Receiver<Epoch>, to: mpsc::Sender<Epoch>) {
     // What an earlier attempt told is not told again. One that cannot be written is heard all the same.
     let mut file = match File::create(path).await {
         Ok(file) => Some(file),

@@ -18,7 +18,7 @@ const LEVEL: &str = "WARN";
 pub(crate) const MAX_FAILURES: usize = 20;
 
 /// How a run of ours ended.
-pub fn ended(exit: &Exit, request: &Request) -> Ended {
+pub(crate) fn ended(exit: &Exit, request: &Request) -> Ended {
     let printed = exit.output.as_deref().and_then(|output| serde_json::from_slice::<Summary>(output).ok());
     let failures = printed.as_ref().map_or(&[][..], |printed| &printed.failures[..]);
     let error_kind = printed.as_ref().and_then(|printed| printed.error_kind);
@@ -67,7 +67,7 @@ pub fn ended(exit: &Exit, request: &Request) -> Ended {
 }
 
 /// The failures that are kept, fit to be shown.
-pub fn shown(failures: Vec<FailedFile>, request: &Request) -> Vec<FailedFile> {
+pub(crate) fn shown(failures: Vec<FailedFile>, request: &Request) -> Vec<FailedFile> {
     let shown = |failure: FailedFile| FailedFile {
         path: cut(&failure.path, request),
         kind: failure.kind,
@@ -79,7 +79,7 @@ pub fn shown(failures: Vec<FailedFile>, request: &Request) -> Vec<FailedFile> {
 }
 
 /// The end that a line of standard error says to be away.
-pub fn away(line: &str, request: &Request) -> Option<Away> {
+pub(crate) fn away(line: &str, request: &Request) -> Option<Away> {
     // A time, a level and what colours them come before it.
     let said = line.split_once(LEVEL)?.1.trim_start_matches("\x1b[0m");
     let Outage { error, is_away } = outage_line::read(said)?;
@@ -103,7 +103,7 @@ fn of_failures(failures: &[FailedFile]) -> Class {
 }
 
 /// How it ended when it said nothing.
-pub fn how(exit: &Exit) -> String {
+pub(crate) fn how(exit: &Exit) -> String {
     match exit.code() {
         Ok(code) => format!("the program ended with exit code {code} and said nothing"),
         Err(signal) => format!("the program was ended by signal {signal}"),
@@ -117,7 +117,7 @@ pub(crate) fn last_line(messages: &str) -> Option<String> {
 }
 
 /// One line that is not too long, without the secrets of the job's addresses and fit to be shown.
-pub fn cut(text: &str, request: &Request) -> String {
+pub(crate) fn cut(text: &str, request: &Request) -> String {
     let addresses: Vec<&str> =
         request.sources.iter().chain([&request.destination]).map(String::as_str).collect();
     redact::line(text, &addresses)

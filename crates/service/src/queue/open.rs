@@ -72,7 +72,7 @@ impl Queue {
     }
 
     /// Between which sites a job moves data.
-    pub fn pair_of(&self, request: &Request) -> QueueResult<Pair, String> {
+    pub(crate) fn pair_of(&self, request: &Request) -> QueueResult<Pair, String> {
         request.pair_by(&self.names)
     }
 

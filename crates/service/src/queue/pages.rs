@@ -101,7 +101,7 @@ impl Queue {
     }
 
     /// When the job was submitted that waits for its turn the longest, in ms since the epoch.
-    pub async fn oldest_queued_ms(&self) -> QueueResult<Option<i64>> {
+    pub(crate) async fn oldest_queued_ms(&self) -> QueueResult<Option<i64>> {
         let oldest = "SELECT submitted_ms FROM job WHERE state = 'queued' ORDER BY id LIMIT 1";
         let row = sqlx::query(oldest).fetch_optional(self.database.reads()).await;
         row.and_then(|row| row.map(|row| row.try_get(0)).transpose()).map_err(|error| self.failed(&error))

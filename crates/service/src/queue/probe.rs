@@ -45,7 +45,7 @@ impl Probe {
 
 impl Queue {
     /// Whether a change can be written, as was found a moment ago or is found now.
-    pub async fn takes_changes(&self) -> QueueResult<()> {
+    pub(crate) async fn takes_changes(&self) -> QueueResult<()> {
         if self.probe.is_fresh() {
             return Ok(());
         }

@@ -27,7 +27,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// One end of what is measured.
 #[derive(Clone, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// This host.
     Here,
     /// An endpoint's address, ticket included.
@@ -45,7 +45,7 @@ impl End {
 }
 
 /// Measures with `tidegate probe`.
-pub struct Native {
+pub(crate) struct Native {
     program: PathBuf,
     source: End,
     destination: End,

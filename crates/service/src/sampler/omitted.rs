@@ -26,7 +26,8 @@ pub(super) struct Start {
 
 impl Start {
     /// Of the first sample.
-    pub const NOTHING: Self = Self { omitted: Duration::ZERO, before: None, known: false, rose: false };
+    pub(crate) const NOTHING: Self =
+        Self { omitted: Duration::ZERO, before: None, known: false, rose: false };
 
     /// Whether the sample that showed this is to be taken again, leaving out more.
     pub fn again(&mut self, rate: BitRate, round_trip: Option<Duration>, time: Duration) -> bool {

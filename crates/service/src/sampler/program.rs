@@ -22,7 +22,7 @@ const MAX_LINE: u64 = 16 << 10;
 
 /// How a program ended.
 #[derive(Debug)]
-pub struct ProgramOutput {
+pub(crate) struct ProgramOutput {
     /// Its status.
     pub status: ExitStatus,
     /// Its standard output.
@@ -43,7 +43,7 @@ impl ProgramOutput {
 
 /// How it came to its end.
 #[derive(Debug)]
-pub enum ProgramEnd<T> {
+pub(crate) enum ProgramEnd<T> {
     /// By itself.
     Itself(ProgramOutput),
     /// It was stopped, as this was seen.
@@ -51,7 +51,7 @@ pub enum ProgramEnd<T> {
 }
 
 /// A program to be run.
-pub struct Invocation {
+pub(crate) struct Invocation {
     name: String,
     package: &'static str,
     command: Command,
@@ -120,7 +120,7 @@ impl Invocation {
     }
 
     /// The same, but it is stopped as soon as there is what `enough` makes of its process.
-    pub async fn run_until<T, Enough: Future<Output = T>>(
+    pub(crate) async fn run_until<T, Enough: Future<Output = T>>(
         mut self,
         limit: Duration,
         line: impl FnMut(&str, Instant) + Send,

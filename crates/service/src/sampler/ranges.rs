@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 const ALL_READ: &str = "all there is was read before its rate was steady";
 
 /// Measures with the run `ranges`.
-pub struct Ranges {
+pub(crate) struct Ranges {
     program: PathBuf,
     urls: Vec<String>,
     limits: Limits,

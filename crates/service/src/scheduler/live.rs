@@ -27,7 +27,7 @@ pub struct Live {
     /// Its latest epochs, the oldest first.
     pub epochs: Vec<Arc<Epoch>>,
     /// Those to come.
-    pub to_come: broadcast::Receiver<Arc<Epoch>>,
+    pub(crate) to_come: broadcast::Receiver<Arc<Epoch>>,
     /// What it waits for, if nothing gets on.
     pub stall: Option<Stall>,
 }
@@ -54,7 +54,7 @@ pub enum StallKind {
 
 /// Keeps up with a job.
 #[derive(Debug)]
-pub struct Tracker {
+pub(crate) struct Tracker {
     arrived: Arrival,
     meter: Meter,
     streams: u16,
@@ -80,7 +80,7 @@ enum Phase {
 
 /// How a program that moves data tells how it gets on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Telling {
+pub(crate) enum Telling {
     /// Epoch by epoch, as long as the other end answers.
     Always,
     /// Epoch by epoch, but not while it does something else with what arrived.
@@ -109,7 +109,7 @@ impl Tracker {
     }
 
     /// It goes on with an outage that has lasted so long.
-    pub fn goes_on_with(&mut self, outage: Duration, away: Away) {
+    pub(crate) fn goes_on_with(&mut self, outage: Duration, away: Away) {
         self.before = Some(outage);
         self.away = Some(away);
     }
@@ -123,12 +123,12 @@ impl Tracker {
     }
 
     /// Hears that an end is away; answers with whether that is new.
-    pub fn hear_away(&mut self, away: Away) -> bool {
+    pub(crate) fn hear_away(&mut self, away: Away) -> bool {
         self.away.replace(away).is_none()
     }
 
     /// How long nothing has been moved in this try; zero where that is not seen.
-    pub fn unmoved(&self) -> Duration {
+    pub(crate) fn unmoved(&self) -> Duration {
         match self.phase {
             Phase::Moves(Telling::Always | Telling::Mostly) => self.moved.elapsed(),
             Phase::Moves(Telling::Seldom) | Phase::Measures => Duration::ZERO,
@@ -184,7 +184,7 @@ impl Tracker {
     }
 
     /// How far it is, if it was ever heard of.
-    pub fn progress_heard(&self) -> Option<Progress> {
+    pub(crate) fn progress_heard(&self) -> Option<Progress> {
         (!self.epochs.is_empty()).then(|| self.progress())
     }
 

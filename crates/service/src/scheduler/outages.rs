@@ -15,7 +15,7 @@ use super::live::{Stall, StallKind};
 use super::now_ms;
 
 /// What `stall` is, in one line.
-pub fn in_words(stall: &Stall, pair: Option<&Pair>) -> String {
+pub(crate) fn in_words(stall: &Stall, pair: Option<&Pair>) -> String {
     let lasted = words(stall.lasted);
     match &stall.what {
         StallKind::Away(away) if away.is_away => unreached(stall.lasted, &away.why, pair),
@@ -26,7 +26,7 @@ pub fn in_words(stall: &Stall, pair: Option<&Pair>) -> String {
 }
 
 /// Has a job say how it stands: `stall` if it runs, else its outage if it waits for the end of one.
-pub fn show(job: &mut Job, stall: Option<&Stall>, pair: impl FnOnce(&Request) -> Option<Pair>) {
+pub(crate) fn show(job: &mut Job, stall: Option<&Stall>, pair: impl FnOnce(&Request) -> Option<Pair>) {
     match (job.state, stall, job.outage_since_ms) {
         (State::Running, Some(stall), _) => {
             job.reason = in_words(stall, pair(&job.request).as_ref());
@@ -46,12 +46,12 @@ pub fn show(job: &mut Job, stall: Option<&Stall>, pair: impl FnOnce(&Request) ->
 }
 
 /// How long an outage has lasted that began so many ms after the epoch.
-pub fn lasted(since_ms: i64) -> Duration {
+pub(crate) fn lasted(since_ms: i64) -> Duration {
     Duration::from_millis(u64::try_from(now_ms().saturating_sub(since_ms)).unwrap_or(0))
 }
 
 /// What the last try of a job in an outage ended with.
-pub fn away(summary: Option<&Summary>) -> Option<Away> {
+pub(crate) fn away(summary: Option<&Summary>) -> Option<Away> {
     let summary = summary?;
     let failure = summary.failures.first();
     let kind = summary.error_kind.or(failure.map(|failure| failure.kind))?;

@@ -15,7 +15,7 @@ const LONGEST: Duration = Duration::from_secs(300);
 
 /// The pause after the `failures`-th failure in a row, which was of `class`: between half of it and all of it by
 /// chance, so that jobs that failed together do not come back together.
-pub fn pause(class: Class, failures: u32, rng: &mut Rng) -> Duration {
+pub(crate) fn pause(class: Class, failures: u32, rng: &mut Rng) -> Duration {
     let first = if class == Class::NoSpace { FIRST_FULL } else { FIRST };
     let whole = first.saturating_mul(1 << failures.saturating_sub(1).min(16)).min(LONGEST);
     some_of(whole, rng)

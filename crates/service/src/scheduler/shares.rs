@@ -41,7 +41,7 @@ struct Running {
 
 /// The jobs that run.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     limits: Limits,
     /// What others' servers bear, which is no more for many jobs than for one.
     ceilings: Ceilings,
@@ -60,7 +60,7 @@ impl Table {
     }
 
     /// Whether another job may begin between these sites.
-    pub fn admits(&self, pair: &Pair) -> bool {
+    pub(crate) fn admits(&self, pair: &Pair) -> bool {
         let Limits { jobs, jobs_per_site, jobs_per_pair, .. } = self.limits;
         let at = |site: &Site| {
             self.jobs.values().filter(|job| job.pair.source == *site || job.pair.destination == *site).count()
@@ -132,7 +132,7 @@ impl Table {
     }
 
     /// The streams between two sites.
-    pub fn budget(&self, pair: &Pair) -> u16 {
+    pub(crate) fn budget(&self, pair: &Pair) -> u16 {
         let most = self.limits.streams_per_pair.max(1);
         pair.source.public_server().map_or(most, |host| most.min(self.ceilings.of(host)))
     }

@@ -10,18 +10,18 @@ use crate::job::State;
 use crate::mover::Outcome;
 
 /// Why a job ended, or an attempt, where there is nothing to say.
-pub const NO_CAUSE: &str = "none";
+pub(crate) const NO_CAUSE: &str = "none";
 /// Of a job that waited for another.
-pub const DEPENDENCY: &str = "dependency";
+pub(crate) const DEPENDENCY: &str = "dependency";
 /// Of a job that its user cancelled.
-pub const USER: &str = "user";
+pub(crate) const USER: &str = "user";
 
 /// Numbers by a result and its cause; both are of few.
 type Counts = Mutex<BTreeMap<(&'static str, &'static str), u64>>;
 
 /// What was counted.
 #[derive(Debug, Default)]
-pub struct Tally {
+pub(crate) struct Tally {
     bytes: AtomicU64,
     files: AtomicU64,
     attempts: Counts,
@@ -30,7 +30,7 @@ pub struct Tally {
 
 /// What was counted, at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Tallied {
+pub(crate) struct Tallied {
     /// Bytes of content that arrived.
     pub bytes: u64,
     /// Files that were completed.
@@ -48,7 +48,7 @@ impl Tally {
     }
 
     /// An attempt has ended, with which so many files are complete.
-    pub fn attempted(&self, outcome: Outcome, files: u64) {
+    pub(crate) fn attempted(&self, outcome: Outcome, files: u64) {
         self.files.fetch_add(files, Relaxed);
         let (how, why) = match outcome {
             Outcome::Complete => ("complete", NO_CAUSE),
@@ -64,7 +64,7 @@ impl Tally {
     }
 
     /// What was counted so far.
-    pub fn so_far(&self) -> Tallied {
+    pub(crate) fn so_far(&self) -> Tallied {
         Tallied {
             bytes: self.bytes.load(Relaxed),
             files: self.files.load(Relaxed),

@@ -36,18 +36,18 @@ const AGAIN: Duration = Duration::from_secs(1);
 
 /// An attempt at a transfer.
 #[derive(Clone)]
-pub struct Task {
+pub(crate) struct Task {
     pub shared: Arc<SchedulerState>,
     pub id: JobId,
     pub pair: Pair,
     pub request: Arc<Request>,
     pub stop: watch::Receiver<bool>,
     pub share: watch::Receiver<u16>,
-    pub tracker: Arc<Mutex<Tracker>>,
+    pub(crate) tracker: Arc<Mutex<Tracker>>,
 }
 
 /// An estimation that was asked for as a job.
-pub struct Estimation {
+pub(crate) struct Estimation {
     pub shared: Arc<SchedulerState>,
     pub id: JobId,
     pub pair: Pair,

@@ -22,7 +22,7 @@ const LEVELS: usize = 10;
 
 /// What one directory's tables have in common.
 #[derive(Clone, Debug)]
-pub struct TablePlace {
+pub(crate) struct TablePlace {
     /// Where they are.
     pub directory: Arc<Root>,
     /// What their names begin with.
@@ -49,7 +49,7 @@ impl TablePlace {
 
 /// The tables of a catalogue.
 #[derive(Debug)]
-pub struct Levels<V> {
+pub(crate) struct Levels<V> {
     place: TablePlace,
     tables: Vec<Option<Table<V>>>,
 }
@@ -127,7 +127,7 @@ impl<V: Clone + Serialize + for<'a> Deserialize<'a> + Send + Sync + 'static> Lev
 
 /// A merge that is to be done.
 #[derive(Debug)]
-pub struct TableMerge<V> {
+pub(crate) struct TableMerge<V> {
     level: usize,
     /// The youngest first.
     inputs: Vec<TableRecords<V>>,

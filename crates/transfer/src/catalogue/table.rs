@@ -37,7 +37,7 @@ const MAX_INDEX: u64 = 1 << 30;
 
 /// A table that is there.
 #[derive(Debug)]
-pub struct Table<V> {
+pub(crate) struct Table<V> {
     content: Arc<Content>,
     /// The block that was looked into last.
     block: Option<(usize, Vec<(Vec<u8>, V)>)>,
@@ -55,11 +55,11 @@ struct Content {
 
 /// How many records a table has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableSize {
+pub(crate) struct TableSize {
     /// Now.
     pub records: u64,
     /// When those of files that are gone were forgotten last.
-    pub last_seen: u64,
+    pub(crate) last_seen: u64,
 }
 
 #[derive(Debug)]
@@ -114,7 +114,7 @@ impl<V: for<'a> Deserialize<'a>> Table<V> {
 
 /// The records of a table, in the order of their keys.
 #[derive(Debug)]
-pub struct TableRecords<V> {
+pub(crate) struct TableRecords<V> {
     content: Arc<Content>,
     next: usize,
     block: std::vec::IntoIter<(Vec<u8>, V)>,
@@ -219,7 +219,7 @@ fn decoded<V: for<'a> Deserialize<'a>>(mut bytes: &[u8]) -> Option<Vec<(Vec<u8>,
 
 /// A table that is being written.
 #[derive(Debug)]
-pub struct TableWriter {
+pub(crate) struct TableWriter {
     file: OwnedFd,
     name: String,
     /// What was not written yet, and where it goes.

@@ -10,11 +10,11 @@ use crate::quota::{Allowance, Held, Share};
 use crate::sys::sync::Mutex;
 
 /// Names an account: a hash of the ticket's claims, or of the certificate.
-pub type AccountId = Digest;
+pub(crate) type AccountId = Digest;
 
 /// What one ticket holder uses right now.
 #[derive(Debug)]
-pub struct Account {
+pub(crate) struct Account {
     /// Which one.
     pub id: AccountId,
     /// Its part of what the endpoint has.
@@ -23,7 +23,7 @@ pub struct Account {
 
 /// All who have a session, or a one-time ticket that came of one.
 #[derive(Debug)]
-pub struct Accounts {
+pub(crate) struct Accounts {
     each: Allowance,
     whole: Share,
     known: Mutex<HashMap<AccountId, Weak<Account>>>,
@@ -50,7 +50,7 @@ impl Accounts {
 }
 
 /// The account of who shows this.
-pub fn id_of(claims: Option<&[u8]>, certificate: Option<&[u8]>) -> AccountId {
+pub(crate) fn id_of(claims: Option<&[u8]>, certificate: Option<&[u8]>) -> AccountId {
     let mut hasher = blake3::Hasher::new();
     match (claims, certificate) {
         (Some(claims), _) => hasher.update(b"ticket").update(claims),

@@ -8,7 +8,7 @@ use crate::sys::sync::Mutex;
 
 /// Which way content goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Direction {
+pub(crate) enum Direction {
     /// To here.
     Received,
     /// From here.
@@ -70,7 +70,7 @@ pub struct EndpointCounts {
 
 /// What was counted so far.
 #[derive(Debug, Default)]
-pub struct Counted(Mutex<Counts>);
+pub(crate) struct Counted(Mutex<Counts>);
 
 #[derive(Debug, Default)]
 struct Counts {

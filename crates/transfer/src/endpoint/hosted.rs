@@ -83,7 +83,7 @@ const IPERF3: Duration = Duration::from_secs(300);
 
 /// A session that data streams may join.
 #[derive(Debug)]
-pub struct Hosted {
+pub(crate) struct Hosted {
     token: Digest,
     side: Mutex<Option<Arc<Side>>>,
     seen: Seen,
@@ -96,7 +96,7 @@ impl Hosted {
     }
 
     /// A data stream that has proved itself.
-    pub fn stream_arrived(&self, index: u32, channel: Channel) -> Result<()> {
+    pub(crate) fn stream_arrived(&self, index: u32, channel: Channel) -> Result<()> {
         if !self.seen.lock().insert(index) {
             return Err(Error::new(
                 ErrorKind::Authentication,

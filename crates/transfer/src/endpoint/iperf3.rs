@@ -44,7 +44,7 @@ const MAX_SAID: u64 = 4096;
 
 /// The servers of an endpoint.
 #[derive(Debug)]
-pub struct Servers {
+pub(crate) struct Servers {
     ports: RangeInclusive<u16>,
     taken: Mutex<BTreeSet<u16>>,
     clients: Mutex<usize>,
@@ -52,7 +52,7 @@ pub struct Servers {
 
 /// One that runs; ended when it is dropped.
 #[derive(Debug)]
-pub struct Server<'a> {
+pub(crate) struct Server<'a> {
     taken: Taken<'a>,
     child: Child,
 }
@@ -71,7 +71,7 @@ impl Servers {
     }
 
     /// Whether none runs, and no client.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.taken.lock().is_empty() && *self.clients.lock() == 0
     }
 

@@ -10,7 +10,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// One kind of event.
 #[derive(Debug, Default)]
-pub struct LogLimiter(Mutex<(Option<Instant>, u64)>);
+pub(crate) struct LogLimiter(Mutex<(Option<Instant>, u64)>);
 
 impl LogLimiter {
     /// One more at `now`: how often it happened since the last line, if a line is due.

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(20);
 const READING: Duration = Duration::from_secs(60);
 
 /// Runs an iperf3 server until its one test is over, the peer leaves, or the time is up.
-pub fn serve(
+pub(crate) fn serve(
     endpoint: &Endpoint,
     session: &SessionContext,
     reached: Option<IpAddr>,
@@ -68,7 +68,7 @@ pub fn ticket(
 }
 
 /// Makes `test` against the endpoint at `address`.
-pub fn between(
+pub(crate) fn between(
     endpoint: &Endpoint,
     session: &SessionContext,
     address: &Address,

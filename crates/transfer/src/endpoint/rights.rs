@@ -7,7 +7,7 @@ use crate::terms::{Compare, Terms, Verify};
 use crate::wire::ticket::Claims;
 
 /// Whether the ticket allows writing here.
-pub fn may_write(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
+pub(crate) fn may_write(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
     if endpoint.config.read_only {
         return Err(Error::new(ErrorKind::Denied, "it is read-only"));
     }
@@ -18,7 +18,7 @@ pub fn may_write(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
 }
 
 /// Whether the ticket allows removing what is here.
-pub fn may_delete(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
+pub(crate) fn may_delete(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
     if endpoint.config.read_only {
         return Err(Error::new(ErrorKind::Denied, "it is read-only"));
     }
@@ -33,7 +33,7 @@ pub fn may_delete(endpoint: &Endpoint, claims: &Claims) -> Result<()> {
 
 /// Whether files may be removed here once they have arrived elsewhere, if they are to be moved: their hashes must be held
 /// against each other.
-pub fn may_move(endpoint: &Endpoint, claims: &Claims, terms: &Terms, moving: bool) -> Result<()> {
+pub(crate) fn may_move(endpoint: &Endpoint, claims: &Claims, terms: &Terms, moving: bool) -> Result<()> {
     if !moving {
         return Ok(());
     }
@@ -44,7 +44,7 @@ pub fn may_move(endpoint: &Endpoint, claims: &Claims, terms: &Terms, moving: boo
 }
 
 /// Whether the ticket allows reading.
-pub fn may_read(claims: &Claims) -> Result<()> {
+pub(crate) fn may_read(claims: &Claims) -> Result<()> {
     match claims.read {
         true => Ok(()),
         false => Err(Error::new(ErrorKind::Denied, "the ticket does not allow reading")),
@@ -52,7 +52,7 @@ pub fn may_read(claims: &Claims) -> Result<()> {
 }
 
 /// Whether the ticket covers this path.
-pub fn may_use(claims: &Claims, path: &[u8]) -> Result<()> {
+pub(crate) fn may_use(claims: &Claims, path: &[u8]) -> Result<()> {
     let trimmed = path.strip_suffix(b"/").unwrap_or(path);
     if !trimmed.is_empty() {
         RelPath::new(trimmed)?;

@@ -19,7 +19,7 @@ pub fn scope<'a>(endpoint: &'a Endpoint, session: &'a SessionContext) -> Result<
 
 /// The directory that is served.
 #[derive(Debug)]
-pub struct ServedRoot {
+pub(crate) struct ServedRoot {
     current: Mutex<Arc<Root>>,
     /// Where it lay at the start, without links on the way.
     absolute: Vec<u8>,

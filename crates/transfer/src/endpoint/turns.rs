@@ -19,22 +19,22 @@ use crate::wire::session::Outbox;
 const LET_GO: Duration = Duration::from_secs(10);
 
 /// A run whose initiator says nothing for so long has been left; live ones say something every few seconds.
-pub const SILENT: Duration = Duration::from_secs(10);
+pub(crate) const SILENT: Duration = Duration::from_secs(10);
 
 /// How often a run that is in the way is looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Whose transfer, and which.
-pub type Key = (AccountId, TransferId);
+pub(crate) type Key = (AccountId, TransferId);
 
 /// The newest run of each transfer that has not ended.
 #[derive(Debug, Default)]
-pub struct Turns {
+pub(crate) struct Turns {
     newest: Mutex<HashMap<Key, Arc<Run>>>,
 }
 
 /// What speaks for a run.
-pub trait Speaker {
+pub(crate) trait Speaker {
     /// How long its initiator has said nothing.
     fn silence(&self) -> Duration;
 
@@ -78,7 +78,7 @@ struct Run {
 
 /// The right to work on a transfer's files, until dropped.
 #[derive(Debug)]
-pub struct Turn<'a> {
+pub(crate) struct Turn<'a> {
     turns: &'a Turns,
     key: Key,
     run: Arc<Run>,

@@ -25,7 +25,7 @@ const GRACE: Duration = Duration::from_secs(2);
 
 /// Where a connection comes from: an IPv4 address, or the 64 bits of an IPv6 address that one host chooses beneath.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Origin(IpAddr);
+pub(crate) struct Origin(IpAddr);
 
 impl Origin {
     /// The origin of connections from `address`.
@@ -42,7 +42,7 @@ impl Origin {
 
 /// How many unauthenticated peers are borne.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caps {
+pub(crate) struct Caps {
     /// In all.
     total: usize,
     /// Of an origin with a session: it may dial many streams at once, and yet leaves half to others.
@@ -63,7 +63,7 @@ impl Caps {
 
 /// What becomes of a newcomer.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Answer<T> {
+pub(crate) enum Answer<T> {
     /// It may prove itself, and leaves by this number; `Some` must end for it.
     Welcome(u64, Option<T>),
     /// There is no room for it now.
@@ -72,7 +72,7 @@ pub enum Answer<T> {
 
 /// Everybody who has not proved himself, with what ends the connection.
 #[derive(Debug)]
-pub struct UnauthenticatedPeers<T> {
+pub(crate) struct UnauthenticatedPeers<T> {
     caps: Caps,
     next: u64,
     /// By number, so the oldest first.
@@ -127,19 +127,19 @@ impl<T> UnauthenticatedPeers<T> {
     }
 
     /// Descriptors have run out: one that must end, if there is any.
-    pub fn relieve(&mut self, now: Instant) -> Option<T> {
+    pub(crate) fn relieve(&mut self, now: Instant) -> Option<T> {
         let origin = self.fullest_unproven().or_else(|| self.by_origin.keys().next().copied())?;
         let payer = self.payer_of(origin, now)?;
         self.leave(payer)
     }
 
     /// A peer at `origin` has proved itself and has a session.
-    pub fn session_began(&mut self, origin: Origin) {
+    pub(crate) fn session_began(&mut self, origin: Origin) {
         *self.sessions.entry(origin).or_default() += 1;
     }
 
     /// That session is over.
-    pub fn session_ended(&mut self, origin: Origin) {
+    pub(crate) fn session_ended(&mut self, origin: Origin) {
         if let Some(count) = self.sessions.get_mut(&origin) {
             *count -= 1;
             if *count == 0 {

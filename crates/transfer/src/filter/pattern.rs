@@ -4,7 +4,7 @@ use std::fmt;
 
 /// A pattern, as rsync's manual has it under "pattern matching rules".
 #[derive(Clone, PartialEq, Eq)]
-pub struct Pattern {
+pub(crate) struct Pattern {
     /// What it is, after the anchor.
     tokens: Vec<Token>,
     /// The same without `**/` in front: what begins with it matches at the top, too.
@@ -95,7 +95,7 @@ impl Pattern {
     }
 
     /// Whether it begins at the root, wherever that is.
-    pub fn is_anchored(text: &[u8]) -> bool {
+    pub(crate) fn is_anchored(text: &[u8]) -> bool {
         text.first() == Some(&b'/')
     }
 

@@ -231,7 +231,7 @@ fn finish(text: &[u8], pattern: &[u8], mut rule: Rule) -> Result<Line> {
 }
 
 /// The lines, or words, of a file of rules; `by_nul` if a NUL byte ends each, and no line's end does.
-pub fn lines(content: &[u8], words: bool, by_nul: bool) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn lines(content: &[u8], words: bool, by_nul: bool) -> impl Iterator<Item = &[u8]> {
     let ends = move |byte: &u8| match (words, by_nul) {
         (true, _) => byte.is_ascii_whitespace() || *byte == 0x0b || (by_nul && *byte == 0),
         (false, true) => *byte == 0,
@@ -242,7 +242,7 @@ pub fn lines(content: &[u8], words: bool, by_nul: bool) -> impl Iterator<Item = 
 }
 
 /// What adds the rules of the file of that name to others.
-pub type AddFile<'f> = dyn FnMut(&[u8], Merge, &Rule, &mut Vec<Rule>) -> Result<()> + 'f;
+pub(crate) type AddFile<'f> = dyn FnMut(&[u8], Merge, &Rule, &mut Vec<Rule>) -> Result<()> + 'f;
 
 /// Adds what the lines of a file of rules say to the `rules` before them, all as `of` says; answers whether a `!` has
 /// voided those. `add_file` brings what stands in another file that they name.

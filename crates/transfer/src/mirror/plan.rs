@@ -28,7 +28,7 @@ const FEW: u64 = 100;
 
 /// Something that is at the destination and not at the source: an extraneous file, as rsync calls it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Extraneous {
+pub(crate) struct Extraneous {
     /// Its path beneath the destination's directory.
     pub path: Vec<u8>,
     /// Whether it is a directory, told behind all that is in it.

@@ -22,17 +22,17 @@ use crate::sys::sync::mpsc::{Receiver, RecvTimeoutError};
 use crate::sys::thread;
 
 /// Most files that get their names together.
-pub const GROUP: usize = 256;
+pub(crate) const GROUP: usize = 256;
 
 /// Most files made durable at the same time, and how long a group takes before it is worth threads.
 const SYNCERS: usize = 16;
 const WORTH_THREADS: Duration = Duration::from_millis(1);
 
 /// How often what is verified of unfinished files is made durable and recorded.
-pub const CHECKPOINT: Duration = Duration::from_secs(1);
+pub(crate) const CHECKPOINT: Duration = Duration::from_secs(1);
 
 /// A complete, verified file.
-pub struct Complete {
+pub(crate) struct Complete {
     /// Its number.
     pub id: FileId,
     /// What it is.
@@ -46,7 +46,7 @@ pub struct Complete {
 }
 
 /// All that this transfer moves of a file that several do.
-pub struct CompletePortion {
+pub(crate) struct CompletePortion {
     /// The unfinished file.
     pub part: Arc<SplitPart>,
     /// Verified segments that are not recorded yet.
@@ -80,7 +80,7 @@ pub struct Progress<F> {
 
 /// Where the committer puts things.
 #[derive(Clone)]
-pub struct Committer {
+pub(crate) struct Committer {
     /// Names and directories.
     pub sink: Arc<dyn Sink>,
     /// What is safe; none for memory.
@@ -95,7 +95,7 @@ pub struct Committer {
 
 /// Commits what arrives on `complete` until the other side hangs up. `progress` is asked for what to
 /// record; `ended` is told how the files of a group ended, or why no more may get their names.
-pub fn commit_all<F: AsRef<Incoming>>(
+pub(crate) fn commit_all<F: AsRef<Incoming>>(
     committer: &Committer,
     complete: &Receiver<Complete>,
     progress: impl Fn() -> Vec<Progress<F>>,

@@ -45,7 +45,7 @@ const LEAST_QUEUED: u32 = 2 * BLOCK as u32;
 
 /// How long to wait before another stream is opened after so many in a row that carried nothing: the other end has
 /// no room for them now.
-pub fn in_vain_pause(streams: u32) -> Duration {
+pub(crate) fn in_vain_pause(streams: u32) -> Duration {
     match streams {
         0 => Duration::ZERO,
         _ => LONGEST_PAUSE.min(Duration::from_millis(50) * 2u32.pow(streams.min(8))),
@@ -53,7 +53,7 @@ pub fn in_vain_pause(streams: u32) -> Duration {
 }
 
 /// Opens a stream, again after growing pauses where that fails in a way that may pass, unless it is `over`.
-pub fn open_patiently<T>(mut open: impl FnMut() -> Result<T>, over: impl Fn() -> bool) -> Result<T> {
+pub(crate) fn open_patiently<T>(mut open: impl FnMut() -> Result<T>, over: impl Fn() -> bool) -> Result<T> {
     let mut failures = 0;
     loop {
         match open() {
@@ -69,7 +69,7 @@ pub fn open_patiently<T>(mut open: impl FnMut() -> Result<T>, over: impl Fn() ->
 
 /// Where the sender's streams come from.
 #[derive(Debug)]
-pub enum Supply {
+pub(crate) enum Supply {
     /// We dial them.
     Dial(Dialer),
     /// They lead to a receiver of this process.
@@ -80,14 +80,14 @@ pub enum Supply {
 
 /// Streams that have arrived and have no worker yet.
 #[derive(Debug, Default)]
-pub struct Arrivals {
+pub(crate) struct Arrivals {
     queue: Mutex<VecDeque<(u32, Channel)>>,
     changed: Condvar,
 }
 
 /// All data streams of a sender. `F` is what it remembers of a frame.
 #[derive(Debug)]
-pub struct DataStreams<F> {
+pub(crate) struct DataStreams<F> {
     supply: Supply,
     flights: Mutex<Flights<F>>,
 }
@@ -124,7 +124,7 @@ struct Flight<F> {
 
 /// One stream in the hands of one worker.
 #[derive(Debug)]
-pub struct DataStream {
+pub(crate) struct DataStream {
     index: u32,
     leads: Leads,
     useful: Arc<AtomicBool>,
@@ -207,7 +207,7 @@ impl<F> DataStreams<F> {
 
     /// Takes up `block` for `data_stream`, before any of it is [written](DataStream::write): its frames are remembered
     /// until confirmed, also where that fails.
-    pub fn take_up(&self, data_stream: &DataStream, block: &mut Block<F>) -> io::Result<()> {
+    pub(crate) fn take_up(&self, data_stream: &DataStream, block: &mut Block<F>) -> io::Result<()> {
         match self.flights.lock().live.get_mut(&data_stream.index) {
             Some(flight) => {
                 if flight.unconfirmed.len() >= MAX_UNCONFIRMED {
@@ -225,7 +225,7 @@ impl<F> DataStreams<F> {
     }
 
     /// Whether the receiver has taken everything sent on `data_stream`.
-    pub fn is_settled(&self, data_stream: &DataStream) -> bool {
+    pub(crate) fn is_settled(&self, data_stream: &DataStream) -> bool {
         let flights = self.flights.lock();
         flights.live.get(&data_stream.index).is_none_or(|flight| flight.unconfirmed.is_empty())
     }
@@ -288,7 +288,7 @@ impl<F> DataStreams<F> {
 
     /// Streams of which nothing has been confirmed for `patience` although something was sent; each is named again
     /// after a third of that.
-    pub fn overdue(&self, patience: Duration) -> Vec<u32> {
+    pub(crate) fn overdue(&self, patience: Duration) -> Vec<u32> {
         let mut flights = self.flights.lock();
         let mut overdue = Vec::new();
         for (index, flight) in &mut flights.live {
@@ -305,7 +305,7 @@ impl<F> DataStreams<F> {
     /// Keeps what waits in the kernel to be sent short on every stream. That queue grows to megabytes as long as
     /// a stream is quick, and nothing in it can go by another one: where it becomes slow, all else has long
     /// arrived before that does. Where a buffer holds a stream back, it is raised.
-    pub fn tend_queues(&self) {
+    pub(crate) fn tend_queues(&self) {
         let mut flights = self.flights.lock();
         for flight in flights.live.values_mut() {
             let Some(socket) = &flight.socket else { continue };
@@ -411,7 +411,7 @@ impl<F> DataStreams<F> {
 
 impl<F> DataStreams<F> {
     /// Workers by what their streams moved between the last two counts, the most first.
-    pub fn by_rate(&self) -> Vec<u16> {
+    pub(crate) fn by_rate(&self) -> Vec<u16> {
         let flights = self.flights.lock();
         let mut moved: Vec<(u64, u16)> =
             flights.live.values().map(|flight| (flight.moved, flight.worker)).collect();
@@ -459,7 +459,7 @@ impl DataStream {
     }
 
     /// Whether the receiver has taken anything from it.
-    pub fn was_useful(&self) -> bool {
+    pub(crate) fn was_useful(&self) -> bool {
         self.useful.load(Relaxed)
     }
 }

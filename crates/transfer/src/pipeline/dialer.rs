@@ -23,7 +23,7 @@ const FRESH: Duration = HANDSHAKE_TIME.checked_div(2).expect("not by zero");
 
 /// Dials data streams; its clones number them together.
 #[derive(Clone, Debug)]
-pub struct Dialer(Arc<Dialling>);
+pub(crate) struct Dialer(Arc<Dialling>);
 
 #[derive(Debug)]
 struct Dialling {

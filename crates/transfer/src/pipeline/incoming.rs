@@ -173,7 +173,7 @@ impl Incoming {
     /// # Errors
     ///
     /// As [`new`](Self::new).
-    pub fn of_portion(
+    pub(crate) fn of_portion(
         id: FileId,
         entry: Entry,
         verify: Verify,
@@ -297,7 +297,7 @@ impl Incoming {
 
     /// Takes the file for one writer; `false` if another one is at it. Most file systems let only one
     /// write to a file at a time, and the others would spin.
-    pub fn occupy(&self) -> bool {
+    pub(crate) fn occupy(&self) -> bool {
         !self.busy.swap(true, Relaxed)
     }
 
@@ -336,7 +336,7 @@ impl Incoming {
 
     /// Closes the unfinished file, if nobody needs it right now: it is opened again when it is. Answers with whether it
     /// is open, and whether it was.
-    pub fn close_idle(&self) -> (bool, bool) {
+    pub(crate) fn close_idle(&self) -> (bool, bool) {
         let Some(mut state) = self.state.try_lock() else { return (true, true) };
         let Some(part) = &state.part else { return (false, false) };
         // Of a file that others sync, too, it could miss what the system says once: that something was not written.
@@ -353,7 +353,7 @@ impl Incoming {
     /// The unfinished file, opened on first use with a `descriptor` of the peer's, for writing the block at `offset`;
     /// `None` if that is written already or being written, or the file has ended. [`written`](Self::written) must
     /// follow.
-    pub fn part_for(
+    pub(crate) fn part_for(
         &self,
         offset: u64,
         sink: &dyn Sink,
@@ -376,7 +376,7 @@ impl Incoming {
 
     /// The unfinished file, for all of `range` to be put into it at once; `None` where something of that is written
     /// already or being written, the file has ended, or others write to it, too.
-    pub fn part_for_all(
+    pub(crate) fn part_for_all(
         &self,
         range: Range<u64>,
         sink: &dyn Sink,
@@ -479,13 +479,13 @@ impl Incoming {
     }
 
     /// How much of it is verified.
-    pub fn verified_bytes(&self) -> u64 {
+    pub(crate) fn verified_bytes(&self) -> u64 {
         let state = self.lock();
         state.verified.iter().map(|&segment| segment_range(segment, self.size)).map(|r| r.end - r.start).sum()
     }
 
     /// Segments verified since the last time, and the file they are in; `None` if it has ended.
-    pub fn take_fresh(&self) -> Option<(Arc<dyn SinkFile>, Vec<(u64, Digest)>)> {
+    pub(crate) fn take_fresh(&self) -> Option<(Arc<dyn SinkFile>, Vec<(u64, Digest)>)> {
         let mut state = self.lock();
         let fresh = std::mem::take(&mut state.fresh);
         let part = state.part.clone()?;

@@ -18,7 +18,7 @@ use crate::wire::frame::{Frame, FrameKind, HEADER};
 use crate::wire::joined::Parcel;
 
 /// What a stream's frames are looked up in and told to.
-pub trait FrameHandler<T>: Sync {
+pub(crate) trait FrameHandler<T>: Sync {
     /// The file with this number and its size; `None` if it has ended.
     fn file(&self, id: FileId) -> Option<(Arc<T>, u64)>;
 
@@ -36,7 +36,7 @@ pub trait FrameHandler<T>: Sync {
 }
 
 /// Takes frames from `channel` until its last one; an error means that the stream is lost.
-pub fn receive_frames<T>(
+pub(crate) fn receive_frames<T>(
     channel: &mut Channel,
     staging: &Staging<Arrived<T>>,
     verify: Verify,
@@ -199,7 +199,7 @@ fn wanted<T>(frame: &Frame, handler: &impl FrameHandler<T>) -> Option<(Arc<T>, u
 
 /// Takes over the frames of a sender of this process. What it has read and hashed is the very memory that is written, so
 /// nothing is hashed again; `false` if there is no room any more, or no reason to `wait` for it.
-pub fn take_over<T>(
+pub(crate) fn take_over<T>(
     parcel: &mut Parcel<'_>,
     staging: &Staging<Arrived<T>>,
     handler: &impl FrameHandler<T>,

@@ -14,7 +14,7 @@ use crate::wire::joined::{BlockTaker, Parcel, ReadBack};
 
 /// Where a transfer's streams lead to a receiver of this process; its clones are of the same transfer.
 #[derive(Clone, Debug, Default)]
-pub struct Joint(Arc<Joining>);
+pub(crate) struct Joint(Arc<Joining>);
 
 #[derive(Debug, Default)]
 struct Joining {
@@ -25,7 +25,7 @@ struct Joining {
 
 /// One of its streams.
 #[derive(Debug)]
-pub struct JoinedStream(Arc<Joining>);
+pub(crate) struct JoinedStream(Arc<Joining>);
 
 impl Joint {
     /// The endpoint has accepted, and this takes what is sent.
@@ -45,7 +45,12 @@ impl Joint {
     }
 
     /// Has a range of a file share its blocks with the receiver's, where that can be.
-    pub fn clone_range(&self, file: FileId, from: BorrowedFd<'_>, range: Range<u64>) -> Option<ReadBack> {
+    pub(crate) fn clone_range(
+        &self,
+        file: FileId,
+        from: BorrowedFd<'_>,
+        range: Range<u64>,
+    ) -> Option<ReadBack> {
         self.0.taker.get()?.clone_range(file, from, range)
     }
 
@@ -58,7 +63,7 @@ impl Joint {
 
 impl JoinedStream {
     /// Hands a block's frames over; it is left with another buffer.
-    pub fn hand_over<F>(&self, block: &mut Block<F>) -> io::Result<()> {
+    pub(crate) fn hand_over<F>(&self, block: &mut Block<F>) -> io::Result<()> {
         let Block { length, digests, placed, bytes, .. } = block;
         let parcel = Parcel { length: *length, digests, placed: *placed, bytes };
         let over = || self.0.over.load(Relaxed);

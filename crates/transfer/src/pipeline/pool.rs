@@ -131,7 +131,7 @@ impl Pool {
     }
 
     /// As [`resize`](Self::resize), but those of `best` are the last to be let go, the first of them the very last.
-    pub fn resize_to_best(&self, n: u16, best: &[u16]) {
+    pub(crate) fn resize_to_best(&self, n: u16, best: &[u16]) {
         let n = n.min(self.most);
         let mut threads = self.threads.lock();
         self.gate.change(|| {

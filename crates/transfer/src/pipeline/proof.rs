@@ -37,7 +37,7 @@ impl Proof {
     }
 
     /// Of `length` zeros, which carry no checksum.
-    pub fn of_zeros(length: usize, offset: u64, size: u64, verify: Verify) -> Self {
+    pub(crate) fn of_zeros(length: usize, offset: u64, size: u64, verify: Verify) -> Self {
         Self { checksum: 0, ..Self::of(&ZEROS[..length], offset, size, verify) }
     }
 }

@@ -49,7 +49,7 @@ mod preparing;
 mod splitting;
 mod stream;
 
-pub use offered::Asked;
+pub(crate) use offered::Asked;
 
 use continuing::Continued;
 use handing_in::BREATH;
@@ -66,7 +66,7 @@ const LINGERING: usize = 4;
 const MAX_OFFERED: usize = 2 * (WINDOW + OFFER_ENTRIES);
 
 /// The receiving end of one transfer.
-pub struct Receiver {
+pub(crate) struct Receiver {
     shared: Arc<ReceiverState>,
     threads: WriteThreads<ReceiverState>,
     streams: Mutex<Vec<Stream>>,
@@ -76,7 +76,7 @@ pub struct Receiver {
 }
 
 /// Where received files go.
-pub struct Destination {
+pub(crate) struct Destination {
     /// Names and directories.
     pub sink: Arc<dyn Sink>,
     /// What is safe; none for memory.
@@ -86,9 +86,9 @@ pub struct Destination {
     /// What is verified for ever; none if another process holds it.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
     /// Whether the sender can be asked for hashes, and may learn whether they are those of files that are here.
-    pub asks_hashes: bool,
+    pub(crate) asks_hashes: bool,
     /// Whether the sender can be told which modes and times are not kept.
-    pub tells_modes: bool,
+    pub(crate) tells_modes: bool,
     /// What it takes of what is offered.
     pub taking: Taking,
     /// What was asked of the sender, if that was asked here: nothing else may be offered.
@@ -307,7 +307,7 @@ impl Receiver {
     }
 
     /// Takes in what comes on a new data stream; `closed` is told whether it was of any use.
-    pub fn stream_arrived(
+    pub(crate) fn stream_arrived(
         &self,
         index: u32,
         mut channel: Channel,
@@ -434,13 +434,13 @@ impl Receiver {
     }
 
     /// Raises the buffers of streams that they hold back; called a few times a second.
-    pub fn check_streams(&self) {
+    pub(crate) fn check_streams(&self) {
         let streams = self.streams.lock();
         streams.iter().filter_map(|stream| stream.socket.as_ref()).for_each(look_at_receive_buffer);
     }
 
     /// Tells the sender which frames have been taken; called every few milliseconds.
-    pub fn report_taken(&self) {
+    pub(crate) fn report_taken(&self) {
         self.shared.report_taken();
     }
 
@@ -476,7 +476,7 @@ impl Receiver {
     }
 
     /// Whether a write stage exists.
-    pub fn has_write_stage(&self) -> bool {
+    pub(crate) fn has_write_stage(&self) -> bool {
         self.shared.path.sink.has_write_stage()
     }
 

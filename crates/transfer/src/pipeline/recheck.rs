@@ -14,7 +14,7 @@ use crate::terms::Verify;
 /// Shows each segment of `left` that `part` still holds to `found`, in order; ends early once `over`.
 ///
 /// A segment that cannot be read, or was proved in another way than `verify`, is not there.
-pub fn still_there(
+pub(crate) fn still_there(
     part: &dyn SinkFile,
     (size, verify): (u64, Verify),
     left: HashMap<u64, Digest>,
@@ -34,7 +34,7 @@ pub fn still_there(
 }
 
 /// The blocks of `some` with their hashes, if `part` still holds all of them; none once `over`.
-pub fn blocks_there(
+pub(crate) fn blocks_there(
     part: &dyn SinkFile,
     (size, verify): (u64, Verify),
     some: SomeBlocks,

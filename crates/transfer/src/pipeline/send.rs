@@ -54,7 +54,7 @@ const SPARE_STREAMS: usize = 8;
 
 /// A file on its way.
 #[derive(Debug)]
-pub struct SendFile {
+pub(crate) struct SendFile {
     id: FileId,
     listed: Listed,
     size: u64,
@@ -91,7 +91,7 @@ struct Arrived {
 
 /// What is remembered of a frame on its way.
 #[derive(Debug)]
-pub struct Sent {
+pub(crate) struct Sent {
     file: Arc<SendFile>,
     offset: u64,
     length: u32,
@@ -99,18 +99,18 @@ pub struct Sent {
 
 /// What the receiver understands.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     /// How long a stream may leave everything unconfirmed before the receiver is asked about it; `None` if it cannot be.
     pub patience: Option<Duration>,
     /// Longest path that may be offered to it.
-    pub longest_path: usize,
+    pub(crate) longest_path: usize,
     /// Whether it asked for the source, and is told what is left out of it.
-    pub hears_left_out: bool,
+    pub(crate) hears_left_out: bool,
 }
 
 /// The sending end of one transfer.
 #[derive(Debug)]
-pub struct Sender {
+pub(crate) struct Sender {
     shared: Arc<SenderState>,
     readers: Pool,
     streams: Pool,
@@ -265,7 +265,7 @@ impl Sender {
     }
 
     /// A stream that the receiver dialled.
-    pub fn stream_arrived(&self, index: u32, channel: Channel) {
+    pub(crate) fn stream_arrived(&self, index: u32, channel: Channel) {
         // As many as are wanted come at once; workers that are parked have theirs.
         let most = SPARE_STREAMS + usize::from(self.streams.size());
         self.shared.data_streams.arrived(index, channel, most);
@@ -278,7 +278,7 @@ impl Sender {
 
     /// Sends again what was on its way on streams that the peer has closed, keeps the kernel's queues of the
     /// others short, and sees whether the way around the read pool is open; called a few times a second.
-    pub fn check_streams(&self) {
+    pub(crate) fn check_streams(&self) {
         self.shared.settle();
         self.shared.data_streams.tend_queues();
         if let Some(patience) = self.shared.peer.patience {
@@ -296,7 +296,7 @@ impl Sender {
     }
 
     /// Whether a read stage exists.
-    pub fn has_read_stage(&self) -> bool {
+    pub(crate) fn has_read_stage(&self) -> bool {
         self.shared.source.has_read_stage() && !self.shared.terms.streams_read()
     }
 

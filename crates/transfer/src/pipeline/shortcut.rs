@@ -24,7 +24,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// Decides whether a neighbour's work may be done in place.
 #[derive(Debug)]
-pub struct Shortcut {
+pub(crate) struct Shortcut {
     enabled: bool,
     started: Instant,
     allowed: AtomicU16,
@@ -39,7 +39,7 @@ pub struct Shortcut {
 
 /// One block's work, counted as under way until dropped; its time counts only if it is [`done`](Pass::done).
 #[derive(Debug)]
-pub struct Pass<'s> {
+pub(crate) struct Pass<'s> {
     shortcut: &'s Shortcut,
     begun: Instant,
 }
@@ -100,7 +100,7 @@ impl Shortcut {
 
 impl Pass<'_> {
     /// What a neighbour does for the stage ends here; what follows is its own work.
-    pub fn own_work_follows(&self) {
+    pub(crate) fn own_work_follows(&self) {
         self.shortcut.in_place.fetch_add(self.begun.elapsed().as_nanos() as u64, Relaxed);
     }
 

@@ -17,7 +17,7 @@ use crate::sys::sync::{Condvar, Mutex, MutexGuard};
 use crate::wire::frame::HEADER;
 
 /// Room for a full block with its header, and for the header that follows it on the wire.
-pub const BUFFER: usize = BLOCK as usize + 2 * HEADER;
+pub(crate) const BUFFER: usize = BLOCK as usize + 2 * HEADER;
 
 /// Blocks without which nothing moves, whatever else is short.
 const LEAST: usize = 4;
@@ -59,7 +59,7 @@ pub struct Block<F> {
 
 impl<F> Block<F> {
     /// Bytes it has on the wire.
-    pub fn wire_length(&self) -> usize {
+    pub(crate) fn wire_length(&self) -> usize {
         self.length + self.tail.as_ref().map_or(0, |tail| tail.length)
     }
 }
@@ -127,7 +127,7 @@ impl<F> Staging<F> {
 
     /// As [`acquire`](Self::acquire), but waits no longer than there is reason to `wait`, which is looked at again after
     /// [`recall`](Self::recall).
-    pub fn acquire_while(&self, wait: impl Fn() -> bool) -> Option<Block<F>> {
+    pub(crate) fn acquire_while(&self, wait: impl Fn() -> bool) -> Option<Block<F>> {
         let mut state = self.lock();
         loop {
             if state.aborted {
@@ -168,7 +168,7 @@ impl<F> Staging<F> {
     }
 
     /// Queues a block before all others: one that was taken and could not be sent.
-    pub fn put_back(&self, block: Block<F>) {
+    pub(crate) fn put_back(&self, block: Block<F>) {
         self.queue(block, true);
     }
 
@@ -214,7 +214,7 @@ impl<F> Staging<F> {
 
     /// As [`take`](Self::take), but the first of the next few blocks that `claim` accepts. While none
     /// is and little is queued, waits: whoever works on what `claim` refused comes back for it.
-    pub fn take_if(&self, claim: impl Fn(&Block<F>) -> bool) -> Option<Block<F>> {
+    pub(crate) fn take_if(&self, claim: impl Fn(&Block<F>) -> bool) -> Option<Block<F>> {
         let mut state = self.lock();
         loop {
             if state.aborted {
@@ -316,7 +316,7 @@ impl<F> Staging<F> {
     }
 
     /// The same of all, those too that may not run any more.
-    pub fn waited_in_all(&self) -> (Duration, Duration) {
+    pub(crate) fn waited_in_all(&self) -> (Duration, Duration) {
         let state = self.lock();
         (state.filling.of_all(), state.taking.of_all())
     }

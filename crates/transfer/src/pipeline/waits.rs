@@ -51,7 +51,7 @@ impl WorkerTime {
     }
 
     /// What all have, those too that are superfluous.
-    pub fn of_all(&self) -> Duration {
+    pub(crate) fn of_all(&self) -> Duration {
         self.until(Instant::now()).1
     }
 

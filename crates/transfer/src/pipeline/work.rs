@@ -23,7 +23,7 @@ const LOOK: usize = 256;
 
 /// A range of one file.
 #[derive(Debug)]
-pub struct Piece<T> {
+pub(crate) struct Piece<T> {
     /// The file.
     pub file: Arc<T>,
     /// What of it; starts at a block's start.
@@ -97,7 +97,7 @@ impl<T> Claim<T> {
 
 /// What a worker is given.
 #[derive(Debug)]
-pub enum Work<T> {
+pub(crate) enum Work<T> {
     /// A chunk of a file.
     Chunk(Arc<Claim<T>>),
     /// Whole small files.
@@ -106,7 +106,7 @@ pub enum Work<T> {
 
 /// Whether a worker may be given work right now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Admission {
+pub(crate) enum Admission {
     /// It may.
     Take,
     /// Not yet: it waits, also if there is work.
@@ -117,7 +117,7 @@ pub enum Admission {
 
 /// The queue of pieces.
 #[derive(Debug)]
-pub struct WorkQueue<T> {
+pub(crate) struct WorkQueue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,
     chunk: Option<u64>,
@@ -163,7 +163,7 @@ impl<T> WorkQueue<T> {
     }
 
     /// Queues what must be sent again, before everything else.
-    pub fn push_urgent(&self, file: Arc<T>, range: Range<u64>) {
+    pub(crate) fn push_urgent(&self, file: Arc<T>, range: Range<u64>) {
         self.lock().urgent.push_back(Piece { file, range, small: false });
         // Whoever wakes may have to wait for its turn.
         self.changed.notify_all();

@@ -268,7 +268,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
     }
 
     /// The same for the unfinished `part` of a file of `size` bytes.
-    pub fn read_part_again(
+    pub(crate) fn read_part_again(
         &self,
         part: Result<Box<dyn SinkFile>>,
         (size, verify): (u64, Verify),

@@ -46,9 +46,9 @@ pub struct Apart {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removing {
     /// What the source does not have is removed at the destination.
-    pub at_destination: bool,
+    pub(crate) at_destination: bool,
     /// What has arrived is removed at the source.
-    pub at_source: bool,
+    pub(crate) at_source: bool,
 }
 
 impl Apart {
@@ -71,7 +71,7 @@ impl Apart {
     }
 
     /// The same where no more than `selection` of the sources is offered, in which links are dealt with so.
-    pub fn offering(self, selection: &Selection, links: Links) -> Self {
+    pub(crate) fn offering(self, selection: &Selection, links: Links) -> Self {
         // By a link that is followed what is left out may be offered under another name.
         let is_sure = links != Links::Follow && selection.can_be_checked();
         Self { filter: selection.filter().ok().filter(|_| is_sure), ..self }
@@ -196,7 +196,7 @@ impl Apart {
 
     /// Whether nothing can be put into `directory` of the destination because it is a source, or lies in one; `mounted` if
     /// a mount was crossed on the way there.
-    pub fn forbids(&self, directory: &Root, mounted: bool) -> bool {
+    pub(crate) fn forbids(&self, directory: &Root, mounted: bool) -> bool {
         // What is mounted in the destination may be another part of the source.
         let none = HashSet::new();
         let around = if mounted { &none } else { &self.around };
@@ -206,13 +206,13 @@ impl Apart {
     }
 
     /// Whether `stat` belongs to a source, which would be replaced or removed.
-    pub fn is_source(&self, stat: &Stat) -> bool {
+    pub(crate) fn is_source(&self, stat: &Stat) -> bool {
         let id = if self.elsewhere { fingerprint(stat) } else { identity(stat) };
         !self.sources.is_empty() && self.sources.contains(&id)
     }
 
     /// Whether a source lies in the destination, so that what is put there may be one.
-    pub const fn is_nested(&self) -> bool {
+    pub(crate) const fn is_nested(&self) -> bool {
         self.nested
     }
 }

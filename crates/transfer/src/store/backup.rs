@@ -17,7 +17,7 @@ use crate::text::show;
 
 /// A directory that is made once something is moved there.
 #[derive(Debug)]
-pub struct Backup {
+pub(crate) struct Backup {
     root: Root,
     path: Vec<u8>,
     typed: Vec<u8>,

@@ -21,7 +21,7 @@ use crate::text::show;
 use crate::wire::files::{FileKind, FileRange, FileStatus, ListedFile};
 
 /// What is told of a directory: a file, or a directory in it that cannot be listed.
-pub type Told = Result<ListedFile, (RelPath, Error)>;
+pub(crate) type Told = Result<ListedFile, (RelPath, Error)>;
 
 /// The directory that `path` lies in, and its name there: of a link its own, wherever that leads. `None` for the root.
 pub(super) fn parent_of(scope: &Scope<'_>, path: &[u8]) -> Result<Option<(Root, Vec<u8>)>> {
@@ -35,7 +35,7 @@ pub(super) fn parent_of(scope: &Scope<'_>, path: &[u8]) -> Result<Option<(Root, 
 }
 
 /// What is at `path`.
-pub fn stat(scope: &Scope<'_>, path: &[u8]) -> Result<FileStatus> {
+pub(crate) fn stat(scope: &Scope<'_>, path: &[u8]) -> Result<FileStatus> {
     let failed = |error| missing("find", path, error);
     let itself = || {
         let (parent, name) = parent_of(scope, path).ok()??;

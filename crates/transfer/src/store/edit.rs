@@ -22,7 +22,7 @@ use crate::terms::Purpose;
 const NEW_FILE: u32 = 0o644;
 
 /// Writes `content` into an unfinished file beside the others', makes it durable, and gives it the name `path`.
-pub fn write(scope: &Scope<'_>, path: &[u8], content: &[u8], replaced: Replaced) -> Result<()> {
+pub(crate) fn write(scope: &Scope<'_>, path: &[u8], content: &[u8], replaced: Replaced) -> Result<()> {
     let Reached { base, rest, .. } = scope.reach(path)?;
     if replaced == Replaced::Nothing {
         let parent = base.dir(split(&rest).0);
@@ -121,23 +121,23 @@ impl Child {
 }
 
 /// Gives what is called `from` the name `to`.
-pub fn rename(scope: &Scope<'_>, from: &[u8], to: &[u8]) -> Result<()> {
+pub(crate) fn rename(scope: &Scope<'_>, from: &[u8], to: &[u8]) -> Result<()> {
     let (old, new) = (Child::find(scope, from)?, Child::find(scope, to)?);
     old.rename(&new).map_err(|error| Error::io("rename", from, error))
 }
 
 /// Removes the file or link `path`.
-pub fn remove(scope: &Scope<'_>, path: &[u8]) -> Result<()> {
+pub(crate) fn remove(scope: &Scope<'_>, path: &[u8]) -> Result<()> {
     Child::find(scope, path)?.remove().map_err(|error| Error::io("remove", path, error))
 }
 
 /// Removes the empty directory `path`.
-pub fn remove_directory(scope: &Scope<'_>, path: &[u8]) -> Result<()> {
+pub(crate) fn remove_directory(scope: &Scope<'_>, path: &[u8]) -> Result<()> {
     Child::find(scope, path)?.remove_directory().map_err(|error| Error::io("remove", path, error))
 }
 
 /// Makes the directory `path`; with `parents` those above it too, and one that is there will do.
-pub fn make_directory(scope: &Scope<'_>, path: &[u8], parents: bool) -> Result<()> {
+pub(crate) fn make_directory(scope: &Scope<'_>, path: &[u8], parents: bool) -> Result<()> {
     let failed = |error| Error::io("make the directory", path, error);
     if parents {
         let Reached { base, rest, .. } = scope.reach(path)?;

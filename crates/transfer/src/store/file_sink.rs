@@ -92,7 +92,7 @@ struct Directories {
 ///
 /// A path with a trailing slash, or one that is a directory, takes the source's names; else a single file is given the path's
 /// last name.
-pub fn aim(root: &Root, path: &[u8], single: bool) -> Result<(Vec<u8>, Option<RelPath>)> {
+pub(crate) fn aim(root: &Root, path: &[u8], single: bool) -> Result<(Vec<u8>, Option<RelPath>)> {
     let trimmed = trimmed(path);
     if trimmed.is_empty() {
         return Ok((Vec::new(), None));
@@ -202,7 +202,7 @@ impl FileSink {
 
     /// The same where what is in a directory of the `mode` is copied, if there is one: ours of that has it at the end if it was
     /// made for it. One of ours that is read-only is opened for us meanwhile.
-    pub fn for_contents(
+    pub(crate) fn for_contents(
         mode: Option<u32>,
         to: (&Root, &[u8]),
         single: bool,
@@ -252,7 +252,7 @@ impl FileSink {
     }
 
     /// From now on what is replaced is kept there.
-    pub fn keep_replaced(&self, backup: Arc<Backup>) {
+    pub(crate) fn keep_replaced(&self, backup: Arc<Backup>) {
         let _ = self.backup.set(backup);
     }
 
@@ -301,7 +301,7 @@ impl FileSink {
     }
 
     /// Where entries' paths are relative to, beneath the root.
-    pub fn base_path(&self) -> &[u8] {
+    pub(crate) fn base_path(&self) -> &[u8] {
         &self.base_path
     }
 

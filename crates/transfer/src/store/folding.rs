@@ -14,7 +14,7 @@ const PROBE: &str = "probe-\u{e9}";
 
 /// Which spellings of a name are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Folding {
+pub(crate) struct Folding {
     /// Capitals and small letters.
     case: bool,
     /// An accented letter, and a letter with an accent behind it (NFC and NFD of Unicode).
@@ -28,7 +28,7 @@ pub struct Folding {
 
 impl Folding {
     /// Capitals and small letters, in any normal form: what a directory says of itself that has ext4's casefold.
-    pub const CASEFOLD: Self =
+    pub(crate) const CASEFOLD: Self =
         Self { case: true, form: true, end: false, changes_case: false, changes_form: false };
 
     /// That of the file system of `work`, a directory of ours, in which a file is made and removed.
@@ -46,7 +46,7 @@ impl Folding {
     }
 
     /// That of `dir`, as far as the names in it show it; nothing is made.
-    pub fn look_into(dir: &Root) -> Self {
+    pub(crate) fn look_into(dir: &Root) -> Self {
         let names: Vec<Vec<u8>> = names(dir).collect();
         Self::look(dir, names.iter().map(Vec::as_slice))
     }
@@ -117,7 +117,7 @@ impl Folding {
 
 /// The names in one directory, as they are written down.
 #[derive(Debug)]
-pub struct WrittenNames {
+pub(crate) struct WrittenNames {
     folding: Folding,
     by_key: HashMap<Vec<u8>, Vec<Vec<u8>>>,
 }
@@ -133,7 +133,7 @@ impl WrittenNames {
     }
 
     /// The name that `name` leads to, if it was written down in another spelling: it is another's.
-    pub fn other_spelling(&self, name: &[u8]) -> Option<&[u8]> {
+    pub(crate) fn other_spelling(&self, name: &[u8]) -> Option<&[u8]> {
         let there = self.by_key.get(&self.folding.key(name))?;
         let ours = self.folding.written(name);
         let is_ours = there.iter().any(|there| self.folding.written(there) == ours);

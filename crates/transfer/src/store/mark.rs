@@ -24,7 +24,7 @@ pub fn find(scope: &Scope<'_>, path: &[u8], mark: &TransferId) -> Result<()> {
 }
 
 /// Removes `mark` from the directory `path`.
-pub fn remove(scope: &Scope<'_>, path: &[u8], mark: &TransferId) -> Result<()> {
+pub(crate) fn remove(scope: &Scope<'_>, path: &[u8], mark: &TransferId) -> Result<()> {
     let base = directory(scope, path)?;
     let all = base.dir(WORK_DIR).map_err(|error| failed("remove", path, mark, error))?;
     // What a transfer left has something in it, and stays.

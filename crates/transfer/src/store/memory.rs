@@ -12,7 +12,7 @@ use crate::store::{BlockContent, Found, Listed, RangeReader, Sink, SinkFile, Sou
 
 /// One file of zeros.
 #[derive(Clone, Copy, Debug)]
-pub struct ZeroSource(pub Memory);
+pub(crate) struct ZeroSource(pub Memory);
 
 impl Source for ZeroSource {
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
@@ -47,7 +47,7 @@ impl RangeReader for Zeros {
 
 /// Takes everything and keeps nothing.
 #[derive(Clone, Copy, Debug)]
-pub struct NullSink;
+pub(crate) struct NullSink;
 
 impl Sink for NullSink {
     fn prepare(&self, _: &Entry, _: bool) -> Result<Standing> {

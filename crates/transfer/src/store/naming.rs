@@ -28,7 +28,7 @@ impl Durable {
 
 /// A verified file without its name.
 #[derive(Debug)]
-pub struct Unnamed<'a> {
+pub(crate) struct Unnamed<'a> {
     /// What it is.
     pub entry: &'a Entry,
     /// The unfinished file, if several move it.
@@ -40,7 +40,7 @@ pub struct Unnamed<'a> {
 }
 
 /// Gives files their names under a `leave` that ends then, and makes the names durable. Answers for each whether it has it.
-pub fn give_names<L>(sink: &dyn Sink, files: &[Unnamed<'_>], leave: L) -> Vec<Result<bool>> {
+pub(crate) fn give_names<L>(sink: &dyn Sink, files: &[Unnamed<'_>], leave: L) -> Vec<Result<bool>> {
     let name = |file: &Unnamed<'_>| match file.split {
         Some(split) => sink.publish_split(file.entry, split, &file.durable).map(|()| true),
         None => sink.publish(file.entry, file.replaced, &file.durable),

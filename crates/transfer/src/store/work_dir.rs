@@ -27,7 +27,7 @@ const ATTEMPTS: u32 = 100;
 
 /// A work directory.
 #[derive(Debug)]
-pub struct WorkDir {
+pub(crate) struct WorkDir {
     dir: Root,
     name: String,
     /// Who we are on this file system: servers of files may give us another identity.
@@ -152,7 +152,7 @@ impl WorkDir {
     }
 
     /// Opens the unfinished file `part` that an earlier run left, sealed or not.
-    pub fn reopen(&self, part: &str) -> Result<OwnedFd> {
+    pub(crate) fn reopen(&self, part: &str) -> Result<OwnedFd> {
         let path = self.path(part);
         let failed = |error| Error::io("open", &path, error);
         // A FIFO is opened without waiting for its other end, and refused.

@@ -13,7 +13,7 @@ use socket2::SockRef;
 use super::tcp::{self, TcpInfo};
 
 /// No buffer is raised beyond this: 100 ms at 2.5 Gbit/s, for one stream.
-pub const MAX_BUFFER: usize = 64 << 20;
+pub(crate) const MAX_BUFFER: usize = 64 << 20;
 
 /// A buffer is raised so many times at once: what a stream needs is told by what it does with that.
 const RAISE: usize = 4;
@@ -23,7 +23,7 @@ const LIMITED: f64 = 0.05;
 
 /// What the kernel gives, by itself and to who asks, of one kind of buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given {
+pub(crate) struct Given {
     /// The most that it comes to by itself.
     pub itself: usize,
     /// The most that may be asked for; the kernel doubles what is asked.
@@ -61,7 +61,7 @@ fn for_receiving() -> Option<Given> {
 
 /// The send buffer of a stream, looked at from time to time.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct SendBuffer {
+pub(crate) struct SendBuffer {
     busy: Duration,
     sender_limited: Duration,
     receiver_limited: Duration,
@@ -107,7 +107,7 @@ impl SendBuffer {
 }
 
 /// Raises the receive buffer of `stream` if the peer fills it in each round trip.
-pub fn look_at_receive_buffer(stream: &TcpStream) {
+pub(crate) fn look_at_receive_buffer(stream: &TcpStream) {
     if let (Some(given), Some(info)) = (for_receiving(), tcp::info(stream)) {
         raise_receive_buffer(stream, &info, given);
     }

@@ -5,7 +5,7 @@ use std::ops::{Add, AddAssign, Sub};
 use std::time::{Duration, SystemTime};
 
 #[cfg(test)]
-pub mod manual;
+pub(crate) mod manual;
 
 /// A point in monotonic time, as `std::time::Instant`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

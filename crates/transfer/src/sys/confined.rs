@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::fs::{fstat, linkat, mkdirat, rename_new, renameat};
 use super::hidden::Hidden;
-pub use super::identity::path_of;
+pub(crate) use super::identity::path_of;
 use super::resolve;
 use super::whereabouts::containing;
 use crate::path::{MAX_PIECE, is_reserved, split};
@@ -41,19 +41,19 @@ impl Root {
 
     /// The same directory, in which `hidden` is not there, nor in any directory that is reached from here.
     #[must_use]
-    pub fn hiding(self, hidden: Arc<Hidden>) -> Self {
+    pub(crate) fn hiding(self, hidden: Arc<Hidden>) -> Self {
         Self { hidden: Some(hidden), ..self }
     }
 
     /// The same, in which nobody finds a directory that is marked as the program's own, if nothing is hidden here.
     #[must_use]
-    pub fn hiding_marked(self) -> Self {
+    pub(crate) fn hiding_marked(self) -> Self {
         Self { hidden: self.hidden.or_else(|| Some(Arc::default())), ..self }
     }
 
     /// The same, in which nothing is hidden: for what transfers keep for themselves, where peers have no names.
     #[must_use]
-    pub fn hiding_nothing(self) -> Self {
+    pub(crate) fn hiding_nothing(self) -> Self {
         Self { hidden: None, ..self }
     }
 
@@ -73,7 +73,7 @@ impl Root {
     }
 
     /// The same, only to open what is in it: for a server of files that is no opening.
-    pub fn dir_to_open_in(&self, path: &[u8]) -> Result<Self, Errno> {
+    pub(crate) fn dir_to_open_in(&self, path: &[u8]) -> Result<Self, Errno> {
         let path = if path.is_empty() { b"." } else { path };
         self.open_beneath(path, ON_THE_WAY, Mode::empty()).map(|dir| self.likewise(dir))
     }
@@ -84,7 +84,7 @@ impl Root {
     }
 
     /// As [`dir`](Self::dir), and fails with `EXDEV` where something is mounted on the way, or there.
-    pub fn dir_within(&self, path: &[u8]) -> Result<Self, Errno> {
+    pub(crate) fn dir_within(&self, path: &[u8]) -> Result<Self, Errno> {
         let path = if path.is_empty() { b"." } else { path };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let dir = self.open_in_pieces(path, flags, Mode::empty(), ResolveFlags::NO_XDEV);
@@ -232,13 +232,13 @@ impl Root {
 
     /// What the link `name` in this directory leads to, wherever that is: for whoever checks where. Opened without
     /// being touched.
-    pub fn open_link(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
+    pub(crate) fn open_link(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
         resolve::open(&self.dir, name, OFlags::PATH, Mode::empty(), ResolveFlags::NO_MAGICLINKS)
     }
 
     /// As [`open_beneath`](Self::open_beneath), following symlinks as long as they stay beneath and lead to
     /// nothing that transfers keep for themselves. Links may lead up again, so the path cannot be taken in pieces.
-    pub fn open_following(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
+    pub(crate) fn open_following(&self, path: &[u8], flags: OFlags) -> Result<OwnedFd, Errno> {
         let how = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         let opened = resolve::open(&self.dir, path, flags, Mode::empty(), how)?;
         let inner = self.inner(&opened)?;
@@ -256,7 +256,7 @@ impl Root {
     }
 
     /// The same for a directory.
-    pub fn dir_following(&self, path: &[u8]) -> Result<Self, Errno> {
+    pub(crate) fn dir_following(&self, path: &[u8]) -> Result<Self, Errno> {
         self.open_following(path, OFlags::RDONLY | OFlags::DIRECTORY).map(|dir| self.likewise(dir))
     }
 
@@ -315,7 +315,7 @@ impl Root {
     }
 
     /// Sets the times of what is called `name` in this directory, without following a symlink.
-    pub fn set_times(&self, name: &[u8], times: &Timestamps) -> Result<(), Errno> {
+    pub(crate) fn set_times(&self, name: &[u8], times: &Timestamps) -> Result<(), Errno> {
         self.may_change(name)?;
         utimensat(&self.dir, name, times, AtFlags::SYMLINK_NOFOLLOW)
     }

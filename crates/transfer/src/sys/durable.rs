@@ -20,7 +20,7 @@ const WRITTEN: Duration = Duration::from_secs(3600);
 const MAX_SETTLED: usize = 64 << 10;
 
 /// Makes the names in `directory` durable, as far as the file system can: nobody can do better.
-pub fn sync_directory(directory: &impl AsFd) -> Result<(), Errno> {
+pub(crate) fn sync_directory(directory: &impl AsFd) -> Result<(), Errno> {
     match fsync(directory) {
         Ok(()) | Err(Errno::INVAL | Errno::NOTSUP) => Ok(()),
         Err(error) => Err(error),
@@ -39,7 +39,7 @@ fn settle(directory: &Root) -> Result<(), Errno> {
 }
 
 /// Makes the name of `directory` durable, and those of all that contain it in its mount and may be listed.
-pub fn settle_above(directory: &Root) -> Result<(), Errno> {
+pub(crate) fn settle_above(directory: &Root) -> Result<(), Errno> {
     let mut next = directory.above();
     while let Ok(Some(above)) = next {
         match above.dir(b"") {
@@ -54,7 +54,7 @@ pub fn settle_above(directory: &Root) -> Result<(), Errno> {
 }
 
 /// Makes the name of what the local user calls `path` durable, and those of the directories on the way there.
-pub fn settle_name(path: &Path) -> std::io::Result<()> {
+pub(crate) fn settle_name(path: &Path) -> std::io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match Root::open(parent.as_os_str().as_bytes()) {
         Ok(directory) => {
@@ -68,7 +68,7 @@ pub fn settle_name(path: &Path) -> std::io::Result<()> {
 
 /// Directories beneath one whose names are durable, and that one's.
 #[derive(Debug, Default)]
-pub struct Settled {
+pub(crate) struct Settled {
     base: bool,
     beneath: HashSet<Vec<u8>>,
 }

@@ -7,7 +7,7 @@ pub use rustix::fs::{
     UTIME_OMIT, fchmod, fstat, futimens, ioctl_getflags, seek,
 };
 
-pub use std::fs::File;
+pub(crate) use std::fs::File;
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -21,7 +21,7 @@ use rustix::ioctl::{Opcode, Setter, ioctl, opcode};
 use rustix::path::Arg;
 
 #[cfg(test)]
-pub mod faulty;
+pub(crate) mod faulty;
 
 /// Writes all of `data` at `offset`.
 ///
@@ -29,7 +29,7 @@ pub mod faulty;
 ///
 /// `ENOSPC` also where the device takes nothing and says nothing.
 #[inline]
-pub fn write_at(file: impl AsFd, data: &[u8], offset: u64) -> Result<(), Errno> {
+pub(crate) fn write_at(file: impl AsFd, data: &[u8], offset: u64) -> Result<(), Errno> {
     let mut done = 0;
     while done < data.len() {
         match write_some(&file, &data[done..], offset + done as u64) {
@@ -51,7 +51,7 @@ fn write_some(file: &impl AsFd, data: &[u8], offset: u64) -> Result<usize, Errno
 
 /// Fills `buffer` from `offset` on; answers with how much there was.
 #[inline]
-pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
+pub(crate) fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize, Errno> {
     let mut filled = 0;
     while filled < buffer.len() {
         match pread(&file, &mut buffer[filled..], offset + filled as u64) {
@@ -66,7 +66,7 @@ pub fn read_at(file: impl AsFd, buffer: &mut [u8], offset: u64) -> Result<usize,
 
 /// Makes `file` so long.
 #[inline]
-pub fn ftruncate(file: impl AsFd, length: u64) -> Result<(), Errno> {
+pub(crate) fn ftruncate(file: impl AsFd, length: u64) -> Result<(), Errno> {
     #[cfg(test)]
     faulty::before_change(file.as_fd());
     rustix::fs::ftruncate(file, length)
@@ -74,7 +74,12 @@ pub fn ftruncate(file: impl AsFd, length: u64) -> Result<(), Errno> {
 
 /// Allocates a range of `file`, or makes it a hole.
 #[inline]
-pub fn fallocate(file: impl AsFd, mode: FallocateFlags, offset: u64, length: u64) -> Result<(), Errno> {
+pub(crate) fn fallocate(
+    file: impl AsFd,
+    mode: FallocateFlags,
+    offset: u64,
+    length: u64,
+) -> Result<(), Errno> {
     #[cfg(test)]
     faulty::before_change(file.as_fd());
     rustix::fs::fallocate(file, mode, offset, length)
@@ -91,7 +96,7 @@ struct CloneRange {
 
 /// Has `range` of `to` share its blocks with the same range of `file`, where the file system can.
 #[allow(unsafe_code)]
-pub fn clone_range(to: impl AsFd, file: BorrowedFd<'_>, range: Range<u64>) -> Result<(), Errno> {
+pub(crate) fn clone_range(to: impl AsFd, file: BorrowedFd<'_>, range: Range<u64>) -> Result<(), Errno> {
     #[cfg(test)]
     faulty::before_change(to.as_fd());
     const CLONE_RANGE: Opcode = opcode::write::<CloneRange>(0x94, 13);
@@ -107,13 +112,13 @@ pub fn clone_range(to: impl AsFd, file: BorrowedFd<'_>, range: Range<u64>) -> Re
 
 /// Makes content and everything about `file` durable.
 #[inline]
-pub fn fsync(file: impl AsFd) -> Result<(), Errno> {
+pub(crate) fn fsync(file: impl AsFd) -> Result<(), Errno> {
     sync(file.as_fd(), rustix::fs::fsync)
 }
 
 /// Makes the content of `file` durable.
 #[inline]
-pub fn fdatasync(file: impl AsFd) -> Result<(), Errno> {
+pub(crate) fn fdatasync(file: impl AsFd) -> Result<(), Errno> {
     sync(file.as_fd(), rustix::fs::fdatasync)
 }
 
@@ -206,7 +211,7 @@ fn rename_by_link(
 }
 
 /// The text in the file that the local user calls `path`.
-pub fn read_to_string(path: &Path) -> std::io::Result<String> {
+pub(crate) fn read_to_string(path: &Path) -> std::io::Result<String> {
     std::fs::read_to_string(path)
 }
 

@@ -52,7 +52,7 @@ type Number = (u64, u64);
 
 /// What is hidden from peers.
 #[derive(Debug, Default)]
-pub struct Hidden {
+pub(crate) struct Hidden {
     /// Held open, so that nothing else gets their numbers.
     directories: Vec<(OwnedFd, Number)>,
     /// Looked up each time: keys are renewed.

@@ -8,7 +8,7 @@ pub fn name() -> Vec<u8> {
 }
 
 /// The user whose rights this process has.
-pub fn user() -> u32 {
+pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 

@@ -22,7 +22,7 @@ pub(super) fn hash_here(words: &[u8]) -> FileIdentity {
 }
 
 /// Tells this run of this host from all others.
-pub fn this_host() -> FileIdentity {
+pub(crate) fn this_host() -> FileIdentity {
     hash_here(b"host")
 }
 
@@ -56,7 +56,7 @@ pub fn with_ancestors(dir: &impl AsFd) -> Vec<FileIdentity> {
 }
 
 /// The absolute path of what is open as `fd`, as the kernel knows it.
-pub fn path_of(fd: &impl AsFd) -> Result<Vec<u8>, Errno> {
+pub(crate) fn path_of(fd: &impl AsFd) -> Result<Vec<u8>, Errno> {
     let link = format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd());
     Ok(readlink(link, Vec::new())?.into_bytes())
 }

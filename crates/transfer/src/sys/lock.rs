@@ -98,21 +98,21 @@ impl Lock {
     }
 
     /// Whether taking it changed the directory.
-    pub fn is_owner_file(&self) -> bool {
+    pub(crate) fn is_owner_file(&self) -> bool {
         matches!(self.0, Kind::Owner(_))
     }
 }
 
 /// A directory that no other process holds.
 #[derive(Debug)]
-pub struct HeldDirectory {
+pub(crate) struct HeldDirectory {
     _directory: Root,
     _owner: Option<HeldFile>,
 }
 
 /// Waits until no other process holds `directory`, which is made if need be; it is held until what is answered is
 /// dropped. For a moment's work: who holds it longer is not waited for.
-pub fn hold_directory(directory: &Path) -> std::io::Result<HeldDirectory> {
+pub(crate) fn hold_directory(directory: &Path) -> std::io::Result<HeldDirectory> {
     private_directory(directory)?;
     let held = Root::open(directory.as_os_str().as_bytes())?;
     let mut owner = None;

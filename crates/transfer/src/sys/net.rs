@@ -13,10 +13,10 @@ use rustix::io::{Errno, pread};
 use rustix::net::{SendFlags, send};
 
 #[cfg(test)]
-pub mod faulty;
+pub(crate) mod faulty;
 
 /// Connects to `address` within `patience`.
-pub fn connect(address: &SocketAddr, patience: Duration) -> io::Result<TcpStream> {
+pub(crate) fn connect(address: &SocketAddr, patience: Duration) -> io::Result<TcpStream> {
     #[cfg(test)]
     faulty::before_connect()?;
     let stream = TcpStream::connect_timeout(address, patience)?;
@@ -26,7 +26,7 @@ pub fn connect(address: &SocketAddr, patience: Duration) -> io::Result<TcpStream
 }
 
 /// Listens on `address`.
-pub fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
+pub(crate) fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
     TcpListener::bind(address)
 }
 
@@ -36,7 +36,7 @@ pub fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// Writes `bytes`, then `length` bytes of `file` from `offset` without copying them here.
-pub fn send_with_file(
+pub(crate) fn send_with_file(
     mut socket: &TcpStream,
     bytes: &[u8],
     file: BorrowedFd<'_>,
@@ -76,7 +76,7 @@ pub fn send_with_file(
 }
 
 /// Whether there is anything to read from `socket`, be it the end.
-pub fn is_readable(socket: &TcpStream) -> bool {
+pub(crate) fn is_readable(socket: &TcpStream) -> bool {
     let mut polled = [PollFd::new(socket, PollFlags::IN | PollFlags::RDHUP)];
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     matches!(poll(&mut polled, Some(&now)), Ok(n) if n > 0)
@@ -84,7 +84,7 @@ pub fn is_readable(socket: &TcpStream) -> bool {
 
 /// Ends another thread's [`wait`](Self::wait).
 #[derive(Debug)]
-pub struct Waker(OwnedFd);
+pub(crate) struct Waker(OwnedFd);
 
 impl Waker {
     /// One that has not been used.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::CpuLoad;
 
 /// How many processors we may use, where the system says.
-pub fn count() -> Option<u16> {
+pub(crate) fn count() -> Option<u16> {
     std::thread::available_parallelism().ok().map(|n| u16::try_from(n.get()).unwrap_or(u16::MAX))
 }
 
@@ -17,7 +17,7 @@ pub struct CpuTime {
     /// Processors we may use; 0 if nothing of this is known.
     pub processors: u16,
     /// Time this process has had, in µs.
-    pub ours_us: u64,
+    pub(crate) ours_us: u64,
     /// Time nobody used, over all of the host's processors, in the kernel's ticks.
     pub idle: u64,
     /// Time there was, in the same ticks.

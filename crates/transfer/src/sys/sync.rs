@@ -122,7 +122,7 @@ impl Condvar {
 
     /// Waits until `condition` holds no more.
     #[inline]
-    pub fn wait_while<'a, T>(
+    pub(crate) fn wait_while<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
         condition: impl FnMut(&mut T) -> bool,

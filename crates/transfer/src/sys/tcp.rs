@@ -8,17 +8,17 @@ use socket2::{SockRef, TcpKeepalive};
 
 /// What the kernel counted on one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TcpInfo {
+pub(crate) struct TcpInfo {
     /// Segments retransmitted since the connection was made.
     pub retransmits: u64,
     /// Data segments sent since the connection was made.
-    pub segments_sent: u64,
+    pub(crate) segments_sent: u64,
     /// Smoothed round-trip time.
     pub rtt: Duration,
     /// The shortest one of late; zero if there was none.
-    pub least_rtt: Duration,
+    pub(crate) least_rtt: Duration,
     /// Bytes a second that the peer acknowledged of late; zero before the first.
-    pub delivery: u64,
+    pub(crate) delivery: u64,
     /// How long no data has come.
     pub idle: Duration,
     /// Bytes that the peer has acknowledged since the connection was made; `None` where the kernel does not tell.
@@ -34,12 +34,12 @@ pub struct TcpInfo {
     /// How long of that the peer's window has held us back.
     pub receiver_limited: Duration,
     /// How long of it our own buffer has.
-    pub sender_limited: Duration,
+    pub(crate) sender_limited: Duration,
     /// Bytes that are sent and not acknowledged, and those that wait to be sent.
     pub in_flight: u64,
-    pub unsent: u64,
+    pub(crate) unsent: u64,
     /// The most bytes that were read of what came within a round trip.
-    pub read_in_round_trip: u32,
+    pub(crate) read_in_round_trip: u32,
 }
 
 /// What `tcp_info` takes, in words.
@@ -50,7 +50,7 @@ const APP_LIMITED: (usize, u8) = (7, if cfg!(target_endian = "little") { 1 } els
 
 /// Reads the counters of `stream`; `None` where the kernel has none.
 #[allow(unsafe_code)]
-pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
+pub(crate) fn info(stream: &TcpStream) -> Option<TcpInfo> {
     // SAFETY: `tcp_info` is plain old data for which zero is valid; the kernel writes at most `size`
     // bytes and tells how many.
     let (info, first, size) = unsafe {
@@ -94,7 +94,7 @@ pub fn info(stream: &TcpStream) -> Option<TcpInfo> {
 }
 
 /// Prepares a connection: no Nagle, and a dead peer noticed within `patience`.
-pub fn prepare(stream: &TcpStream, patience: Duration) -> std::io::Result<()> {
+pub(crate) fn prepare(stream: &TcpStream, patience: Duration) -> std::io::Result<()> {
     let socket = SockRef::from(stream);
     socket.set_tcp_nodelay(true)?;
     socket.set_tcp_user_timeout(Some(patience))?;
@@ -104,7 +104,7 @@ pub fn prepare(stream: &TcpStream, patience: Duration) -> std::io::Result<()> {
 
 /// Lets the kernel send no more than so many bytes a second on `stream`; `None` for no limit.
 #[allow(unsafe_code)]
-pub fn limit_rate(stream: &TcpStream, bytes_per_second: Option<u64>) -> std::io::Result<()> {
+pub(crate) fn limit_rate(stream: &TcpStream, bytes_per_second: Option<u64>) -> std::io::Result<()> {
     let rate = bytes_per_second.unwrap_or(u64::MAX);
     // SAFETY: the kernel reads one number of eight bytes.
     let result = unsafe {
@@ -115,13 +115,13 @@ pub fn limit_rate(stream: &TcpStream, bytes_per_second: Option<u64>) -> std::io:
 }
 
 /// Lets `stream` take bytes only while fewer than `bytes` wait in the kernel to be sent for the first time.
-pub fn limit_unsent(stream: &TcpStream, bytes: u32) -> std::io::Result<()> {
+pub(crate) fn limit_unsent(stream: &TcpStream, bytes: u32) -> std::io::Result<()> {
     SockRef::from(stream).set_tcp_notsent_lowat(bytes)
 }
 
 /// Lets the window that is offered on `stream` grow to so many bytes, where its buffer has room for that.
 #[allow(unsafe_code)]
-pub fn clamp_window(stream: &TcpStream, bytes: usize) -> std::io::Result<()> {
+pub(crate) fn clamp_window(stream: &TcpStream, bytes: usize) -> std::io::Result<()> {
     let most = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
     // SAFETY: the kernel reads one number of the size of a `c_int`.
     let result = unsafe {

@@ -51,7 +51,7 @@ impl Builder {
     ///
     /// # Errors
     /// There are as many threads as the host allows.
-    pub fn spawn_scoped<'scope, T: Send + 'scope>(
+    pub(crate) fn spawn_scoped<'scope, T: Send + 'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
         work: impl FnOnce() -> T + Send + 'scope,

@@ -32,7 +32,7 @@ const MAX_LEVELS: usize = 4096;
 
 /// What directories are known by.
 #[derive(Clone, Debug, Default)]
-pub struct Identities {
+pub(crate) struct Identities {
     /// On this host.
     pub here: Vec<FileIdentity>,
     /// On every host that has the file system, as long as nothing in the directory gets or loses a name.
@@ -41,7 +41,7 @@ pub struct Identities {
 
 /// Where a directory lies.
 #[derive(Clone, Debug, Default)]
-pub struct Whereabouts {
+pub(crate) struct Whereabouts {
     /// The directory.
     pub itself: Identities,
     /// What contains it in its file system: whoever goes down from there reaches it without crossing a mount.
@@ -59,7 +59,7 @@ impl Whereabouts {
 
 /// What is mounted, as this process sees it.
 #[derive(Debug, Default)]
-pub struct Mounts(Vec<Mount>);
+pub(crate) struct Mounts(Vec<Mount>);
 
 #[derive(Debug)]
 struct Mount {
@@ -79,7 +79,7 @@ impl Mounts {
     }
 
     /// Where `dir` lies.
-    pub fn whereabouts(&self, dir: &impl AsFd) -> Whereabouts {
+    pub(crate) fn whereabouts(&self, dir: &impl AsFd) -> Whereabouts {
         let mut found = Whereabouts::default();
         let mut next = openat(dir, ".", PATH, Mode::empty());
         let (mut first, mut inside) = (true, true);

@@ -109,7 +109,7 @@ impl Link {
     ///
     /// # Errors
     /// It is too old to understand that, or that is more than it is told at once.
-    pub fn name_selection(&self, selection: &Selection) -> Result<()> {
+    pub(crate) fn name_selection(&self, selection: &Selection) -> Result<()> {
         if selection.is_all() {
             return Ok(());
         }
@@ -121,7 +121,7 @@ impl Link {
 
     /// Says by which rules of `selection` sources leave files out, so that what they leave out may be the destination.
     /// Whoever does not learn them refuses that.
-    pub fn name_rules(&self, selection: &Selection) {
+    pub(crate) fn name_rules(&self, selection: &Selection) {
         let rules = Selection { rules: selection.rules.clone(), ..Selection::default() };
         let is_told = self.version >= SELECTION_SINCE && selection.can_be_checked();
         if is_told && !rules.is_all() && rules.memory() <= MAX_RULES {
@@ -133,7 +133,7 @@ impl Link {
     ///
     /// # Errors
     /// It is too old to understand that.
-    pub fn name_taking(&self, taking: Taking) -> Result<()> {
+    pub(crate) fn name_taking(&self, taking: Taking) -> Result<()> {
         if taking == Taking::default() {
             return Ok(());
         }
@@ -147,7 +147,7 @@ impl Link {
     ///
     /// # Errors
     /// It is too old to understand that, or that is more than it is told at once.
-    pub fn name_deletion(&self, deletion: Option<&Deletion>) -> Result<()> {
+    pub(crate) fn name_deletion(&self, deletion: Option<&Deletion>) -> Result<()> {
         let Some(deletion) = deletion else { return Ok(()) };
         self.needs(DELETION_SINCE, "--delete is understood", " or leave it out")?;
         deletion.check_size()?;
@@ -159,7 +159,7 @@ impl Link {
     ///
     /// # Errors
     /// It is too old to understand that.
-    pub fn name_moving(&self, moving: bool) -> Result<()> {
+    pub(crate) fn name_moving(&self, moving: bool) -> Result<()> {
         if moving {
             self.needs(DELETION_SINCE, "--move is understood", " or leave it out")?;
             self.outbox.send(&Message::Moving);
@@ -168,7 +168,7 @@ impl Link {
     }
 
     /// Refuses an endpoint that is too old to be asked about files.
-    pub fn needs_files(&self) -> Result<()> {
+    pub(crate) fn needs_files(&self) -> Result<()> {
         self.needs(FILES_SINCE, "files can be listed and read without a copy", "")
     }
 
@@ -176,7 +176,7 @@ impl Link {
     ///
     /// # Errors
     /// It is too old to understand that.
-    pub fn name_fence(&self, fenced: bool) -> Result<()> {
+    pub(crate) fn name_fence(&self, fenced: bool) -> Result<()> {
         if fenced {
             self.needs(FENCE_SINCE, "leases are understood", "")?;
             self.outbox.send(&Message::Fenced);
@@ -185,7 +185,7 @@ impl Link {
     }
 
     /// Says which files other transfers move, too; behind [`name_fence`](Self::name_fence).
-    pub fn name_split(&self, split: Option<&Split>) {
+    pub(crate) fn name_split(&self, split: Option<&Split>) {
         if let Some(split) = split {
             self.outbox.send(&Message::Split(split.clone()));
         }
@@ -213,7 +213,7 @@ impl Link {
     }
 
     /// Says which run a request belongs to, and how long a stream may deliver nothing.
-    pub fn name_run(&self, id: RunId, stall: Duration) {
+    pub(crate) fn name_run(&self, id: RunId, stall: Duration) {
         if self.version >= RUN_SINCE {
             let stall_ms = u32::try_from(stall.as_millis()).unwrap_or(u32::MAX);
             self.outbox.send(&Message::Run { id, stall_ms });
@@ -221,7 +221,7 @@ impl Link {
     }
 
     /// Says what will be sent, so that nothing is sent onto or into itself, and nothing of it removed.
-    pub fn name_sources(&self, sources: Sources) {
+    pub(crate) fn name_sources(&self, sources: Sources) {
         if sources.roots.is_empty() {
             return;
         }
@@ -229,14 +229,14 @@ impl Link {
     }
 
     /// Says what mode the directory has whose contents will be sent.
-    pub fn name_contents_mode(&self, mode: Option<u32>) {
+    pub(crate) fn name_contents_mode(&self, mode: Option<u32>) {
         if self.version >= MODES_SINCE && mode.is_some() {
             self.outbox.send(&Message::ContentsMode(mode));
         }
     }
 
     /// Dials the data streams of the transfer that was asked for, at `address`.
-    pub fn dialer(&self, address: &Address, terms: &Terms) -> Dialer {
+    pub(crate) fn dialer(&self, address: &Address, terms: &Terms) -> Dialer {
         let place = (address.clone(), self.way.clone());
         let dialer = Dialer::new(place, Arc::clone(&self.config), terms.data_plane, self.version);
         if terms.purpose != Purpose::Plan {
@@ -281,7 +281,7 @@ pub fn told(sources: Sources, version: u16) -> Vec<Message> {
 }
 
 /// Asks for a ticket that holds once, by `request`, and ends the session.
-pub fn one_time_ticket(link: &Link, request: Request) -> Result<Ticket> {
+pub(crate) fn one_time_ticket(link: &Link, request: Request) -> Result<Ticket> {
     link.outbox.send(&Message::Request(request));
     let ticket = match link.answer()? {
         Message::Ticket(text) => Ticket::parse(&text),
@@ -354,7 +354,7 @@ fn passing(unopened: Unopened) -> Unopened {
 }
 
 /// What the endpoint at `address` is to prove.
-pub fn check_ticket(address: &Address, pki: Option<&Arc<Identity>>) -> Result<Trust> {
+pub(crate) fn check_ticket(address: &Address, pki: Option<&Arc<Identity>>) -> Result<Trust> {
     match (&address.ticket, pki) {
         (Some(ticket), None) => Ok(Trust::Pinned(ticket.fingerprint)),
         (Some(ticket), Some(identity)) => Ok(Trust::PinnedPki(ticket.fingerprint, Arc::clone(identity))),
@@ -380,7 +380,7 @@ impl Iperf3Server {
     }
 
     /// Asks for one over a session that there is.
-    pub fn ask_over(link: Link, limit: Duration) -> Result<Self> {
+    pub(crate) fn ask_over(link: Link, limit: Duration) -> Result<Self> {
         let instead = ", or run `iperf3 -s` there and name it HOST:PORT";
         link.needs(IPERF3_SINCE, "iperf3 is asked for", instead)?;
         let limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX).max(1);

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A transfer between two endpoints.
 #[derive(Debug)]
-pub struct RelayedTransfer {
+pub(crate) struct RelayedTransfer {
     link: Link,
     round_trip: Option<Duration>,
     short: bool,

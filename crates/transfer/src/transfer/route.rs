@@ -198,7 +198,7 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
 }
 
 /// Sends `source` to the endpoint at `address` over a session with it; used by initiators and by endpoints told to.
-pub fn push(
+pub(crate) fn push(
     source: Box<dyn Source>,
     address: &Address,
     link: Link,

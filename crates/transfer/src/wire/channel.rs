@@ -51,7 +51,7 @@ impl Channel {
 
     /// Ends reading and writing at `deadline`, however slowly the peer talks; `None` lets them take
     /// any time.
-    pub fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+    pub(crate) fn set_deadline(&mut self, deadline: Option<Instant>) -> io::Result<()> {
         if let Self::Tls(tls) = self {
             tls.deadline = deadline;
         }
@@ -59,7 +59,7 @@ impl Channel {
     }
 
     /// Completes the TLS handshake; nothing to do on a clear channel.
-    pub fn finish_handshake(&mut self) -> io::Result<()> {
+    pub(crate) fn finish_handshake(&mut self) -> io::Result<()> {
         let Self::Tls(tls) = self else { return Ok(()) };
         while tls.connection.is_handshaking() {
             tls.flush_records()?;
@@ -71,7 +71,7 @@ impl Channel {
     }
 
     /// The peer's certificates, if it showed any.
-    pub fn peer_certificates(&self) -> &[CertificateDer<'static>] {
+    pub(crate) fn peer_certificates(&self) -> &[CertificateDer<'static>] {
         match self {
             Self::Clear(_) => &[],
             Self::Tls(tls) => tls.connection.peer_certificates().unwrap_or_default(),
@@ -79,12 +79,12 @@ impl Channel {
     }
 
     /// The peer's own certificate, if it showed one.
-    pub fn peer_certificate(&self) -> Option<&[u8]> {
+    pub(crate) fn peer_certificate(&self) -> Option<&[u8]> {
         self.peer_certificates().first().map(|certificate| certificate.as_ref())
     }
 
     /// Bytes that only the two ends of this TLS connection know; empty on a clear channel.
-    pub fn exporter(&self) -> Vec<u8> {
+    pub(crate) fn exporter(&self) -> Vec<u8> {
         match self {
             Self::Clear(_) => Vec::new(),
             Self::Tls(tls) => {
@@ -103,7 +103,7 @@ impl Channel {
 
     /// Writes `bytes`, then `length` bytes of `file` from `offset` without copying them here. Clear
     /// channels only.
-    pub fn write_with_file(
+    pub(crate) fn write_with_file(
         &mut self,
         bytes: &[u8],
         file: BorrowedFd<'_>,
@@ -126,7 +126,7 @@ impl Channel {
     }
 
     /// The connection, socket and buffered bytes, for a session that polls.
-    pub fn into_tls(self) -> Option<Tls> {
+    pub(crate) fn into_tls(self) -> Option<Tls> {
         match self {
             Self::Clear(_) => None,
             Self::Tls(tls) => Some(*tls),
@@ -145,13 +145,8 @@ impl Tls {
         self.connection.writer().write_all(bytes)
     }
 
-    /// Whether records wait to be written to the socket.
-    pub fn wants_write(&self) -> bool {
-        self.connection.wants_write()
-    }
-
     /// Writes queued records; `WouldBlock` on a non-blocking socket that is full.
-    pub fn flush_records(&mut self) -> io::Result<()> {
+    pub(crate) fn flush_records(&mut self) -> io::Result<()> {
         while self.connection.wants_write() {
             // A caller that tried again after a signal would queue its bytes twice.
             if retry(|| self.connection.write_tls(self.socket.get_mut()))? == 0 {
@@ -181,7 +176,7 @@ impl Tls {
 }
 
 /// Calls again what a signal interrupted: sockets with a timeout are not resumed by the kernel.
-pub fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

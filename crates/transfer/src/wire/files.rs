@@ -17,7 +17,7 @@ use crate::spec::TransferId;
 pub const MAX_CONTENT: usize = 1 << 20;
 
 /// Most ranges of one request, and most files told of in one reply.
-pub const MAX_RANGES: usize = 1024;
+pub(crate) const MAX_RANGES: usize = 1024;
 
 /// A file's content, or a part of it.
 #[derive(Clone, PartialEq, Eq)]

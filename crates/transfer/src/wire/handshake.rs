@@ -31,7 +31,7 @@ use crate::wire::way::Way;
 pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// How long a silent network is borne before a connection counts as dead.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pauses before a session is opened again that was closed before it was welcome: an endpoint in a crowd of
 /// connections that prove nothing has room a moment later. Each is drawn from half to all of itself.
@@ -188,7 +188,7 @@ pub(crate) struct Opened {
     pub version: u16,
     /// Whether the endpoint has said that it lets us in. Where its versions are known that is not waited for, a round
     /// trip: its welcome, or why there is none, comes before anything else it says.
-    pub welcomed: bool,
+    pub(crate) welcomed: bool,
 }
 
 /// The same by `way` with the versions that are offered; tells failures apart.

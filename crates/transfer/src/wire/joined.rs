@@ -9,7 +9,7 @@ use crate::hash::Digest;
 use crate::manifest::FileId;
 
 /// Fills a buffer with what lies at an offset of an unfinished file.
-pub type ReadBack = Box<dyn Fn(u64, &mut [u8]) -> Result<()> + Send>;
+pub(crate) type ReadBack = Box<dyn Fn(u64, &mut [u8]) -> Result<()> + Send>;
 
 /// Frames that are handed over, one behind the other, as on a stream.
 #[derive(Debug)]

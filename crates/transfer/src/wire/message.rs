@@ -50,10 +50,10 @@ pub(crate) const DETAIL_SINCE: u16 = 7;
 pub(crate) const IPERF3_BETWEEN_SINCE: u16 = 8;
 
 /// The version since which a sender can be told what of its source to offer, and a receiver what to take of that.
-pub const SELECTION_SINCE: u16 = 9;
+pub(crate) const SELECTION_SINCE: u16 = 9;
 
 /// The version since which it can be asked what a copy would do.
-pub const PLAN_SINCE: u16 = 10;
+pub(crate) const PLAN_SINCE: u16 = 10;
 
 /// The version since which an entry's path may be longer than the kernel takes at once.
 const LONG_PATHS_SINCE: u16 = 10;
@@ -64,14 +64,14 @@ pub(crate) fn longest_path(version: u16) -> usize {
 }
 
 /// The version since which a receiver can be told to remove what the source does not have, and a sender what arrived.
-pub const DELETION_SINCE: u16 = 10;
+pub(crate) const DELETION_SINCE: u16 = 10;
 
 /// The version since which files can be asked about without a transfer.
-pub const FILES_SINCE: u16 = 11;
+pub(crate) const FILES_SINCE: u16 = 11;
 /// The version since which an endpoint can be asked for a URL by which others read a path over HTTP.
 pub(crate) const SHARE_SINCE: u16 = 11;
 /// The version since which a receiver can be told to ask before files get their names.
-pub const FENCE_SINCE: u16 = 11;
+pub(crate) const FENCE_SINCE: u16 = 11;
 /// The version since which a sender can be told to yield to others.
 pub(crate) const YIELD_SINCE: u16 = 11;
 /// The version since which a test by iperf3 can leave its start out.
@@ -97,7 +97,7 @@ pub(crate) fn common_version(ours: (u16, u16), theirs: (u16, u16)) -> Option<u16
 /// Longest message before the peer has proved who it is, and after.
 pub(crate) const MAX_UNAUTHENTICATED: usize = 64 << 10;
 /// Longest message of an authenticated peer.
-pub const MAX_MESSAGE: usize = 4 << 20;
+pub(crate) const MAX_MESSAGE: usize = 4 << 20;
 
 /// Most elements of the lists in one message: what honest peers of every version keep within.
 const MAX_SEGMENTS: usize = 32 << 10;
@@ -398,13 +398,13 @@ pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
 }
 
 /// The length of the message that `bytes` begin with, its prefix included, once that is there.
-pub fn announced(bytes: &[u8]) -> Option<usize> {
+pub(crate) fn announced(bytes: &[u8]) -> Option<usize> {
     let prefix = bytes.first_chunk::<4>()?;
     Some((u32::from_le_bytes(*prefix) as usize).saturating_add(4))
 }
 
 /// Takes one whole message off the front of `bytes`; `None` until enough bytes are there.
-pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<Option<(T, usize)>> {
+pub(crate) fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<Option<(T, usize)>> {
     let Some(length) = announced(bytes).map(|whole| whole - 4) else { return Ok(None) };
     if length > limit {
         return Err(Error::protocol(format!(

@@ -199,7 +199,7 @@ impl Outbox {
     }
 
     /// Whether so much waits for the peer to read it that nothing more should be done for it.
-    pub fn is_backed_up(&self) -> bool {
+    pub(crate) fn is_backed_up(&self) -> bool {
         let queue = self.shared.queue.lock();
         queue.bytes > BACKED_UP && !queue.lost
     }
@@ -240,12 +240,12 @@ impl Inbox {
     }
 
     /// Nothing is received from `time` on: what waits then gets an error that says `why`.
-    pub fn end_at(&self, time: SystemTime, why: &'static str) {
+    pub(crate) fn end_at(&self, time: SystemTime, why: &'static str) {
         self.shared.arrivals.lock().limit = Some((time, why));
     }
 
     /// An error once the time of [`end_at`](Self::end_at) has come, for whoever does not listen right now.
-    pub fn check_time(&self) -> Result<()> {
+    pub(crate) fn check_time(&self) -> Result<()> {
         self.shared.arrivals.lock().time_left().map(drop)
     }
 

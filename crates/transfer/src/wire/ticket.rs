@@ -68,7 +68,7 @@ impl Claims {
     }
 
     /// Refuses a ticket whose time is over.
-    pub fn check_time(&self, now: SystemTime) -> Result<()> {
+    pub(crate) fn check_time(&self, now: SystemTime) -> Result<()> {
         match self.end() {
             Some(end) if now >= end => {
                 Err(Error::new(ErrorKind::Authentication, "this ticket has expired: ask for a new one"))

@@ -144,7 +144,7 @@ impl Identity {
     }
 
     /// Whether peers prove themselves by certificate instead of a ticket.
-    pub fn is_mutual(&self) -> bool {
+    pub(crate) fn is_mutual(&self) -> bool {
         self.roots.is_some()
     }
 
@@ -156,7 +156,7 @@ impl Identity {
     }
 
     /// Refuses the certificates that a peer showed unless our authorities have signed them.
-    pub fn check_peer(&self, shown: &[CertificateDer<'_>]) -> Result<()> {
+    pub(crate) fn check_peer(&self, shown: &[CertificateDer<'_>]) -> Result<()> {
         let Some(roots) = &self.roots else { return Ok(()) };
         let refused = "the certificate is not valid here";
         let Some((own, between)) = shown.split_first() else {
@@ -168,7 +168,10 @@ impl Identity {
     }
 
     /// The authorities of both, each once.
-    pub fn authorities_with(&self, earlier: Option<&Arc<RootCertStore>>) -> Option<Arc<RootCertStore>> {
+    pub(crate) fn authorities_with(
+        &self,
+        earlier: Option<&Arc<RootCertStore>>,
+    ) -> Option<Arc<RootCertStore>> {
         let mut all = RootCertStore::clone(self.roots.as_ref()?);
         for authority in earlier.into_iter().flat_map(|earlier| &earlier.roots) {
             if !all.roots.contains(authority) {
@@ -184,7 +187,7 @@ impl Identity {
     }
 
     /// The same where the certificates of peers may be of these authorities.
-    pub fn server_knowing(&self, roots: Option<Arc<RootCertStore>>) -> Result<Arc<ServerConfig>> {
+    pub(crate) fn server_knowing(&self, roots: Option<Arc<RootCertStore>>) -> Result<Arc<ServerConfig>> {
         let builder = ServerConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| tls_error("cannot set up TLS", error))?;

@@ -12,11 +12,11 @@ const MAX_PROBE: u64 = 1 << 20;
 
 /// An answer as it is.
 #[derive(Debug)]
-pub struct Probe {
+pub(crate) struct Probe {
     /// Its status.
     pub status: u16,
     /// Where it came from, if not from where it was asked for.
-    pub redirected_to: Option<String>,
+    pub(crate) redirected_to: Option<String>,
     /// Its body, or the beginning of it.
     pub text: String,
     headers: HeaderMap,

@@ -19,7 +19,7 @@ const CRC: &str = "x-amz-checksum-crc64nvme";
 
 /// What all connections know of the server's sums.
 #[derive(Debug, Default)]
-pub struct SumsSent {
+pub(crate) struct SumsSent {
     refused: AtomicBool,
     /// Uploads in parts that were begun without: at most as many as files are under way.
     without: Mutex<HashSet<String>>,
@@ -27,7 +27,7 @@ pub struct SumsSent {
 
 impl SumsSent {
     /// Whether the upload `id` has sums, or with none whether a request of its own has.
-    pub fn go_with(&self, id: Option<&str>) -> bool {
+    pub(crate) fn go_with(&self, id: Option<&str>) -> bool {
         let without = |id: &str| self.without.lock().contains(id);
         !self.refused.load(Relaxed) && !id.is_some_and(without)
     }
@@ -69,19 +69,19 @@ impl SumsSent {
 }
 
 /// Adds the sum of a piece.
-pub fn add(headers: &mut Vec<(String, String)>, crc: u64) {
+pub(crate) fn add(headers: &mut Vec<(String, String)>, crc: u64) {
     headers.push((CRC.to_owned(), BASE64.encode(&crc.to_be_bytes())));
     headers.push(("x-amz-sdk-checksum-algorithm".to_owned(), "CRC64NVME".to_owned()));
 }
 
 /// Adds the sum of a whole that came in parts.
-pub fn add_of_whole(headers: &mut Vec<(String, String)>, crc: u64) {
+pub(crate) fn add_of_whole(headers: &mut Vec<(String, String)>, crc: u64) {
     headers.push((CRC.to_owned(), BASE64.encode(&crc.to_be_bytes())));
     headers.push(("x-amz-checksum-type".to_owned(), "FULL_OBJECT".to_owned()));
 }
 
 /// Announces such sums, for an upload in parts.
-pub fn announce(headers: &mut Vec<(String, String)>) {
+pub(crate) fn announce(headers: &mut Vec<(String, String)>) {
     headers.push(("x-amz-checksum-algorithm".to_owned(), "CRC64NVME".to_owned()));
     headers.push(("x-amz-checksum-type".to_owned(), "FULL_OBJECT".to_owned()));
 }

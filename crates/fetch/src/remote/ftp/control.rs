@@ -51,7 +51,7 @@ const SESSIONS: usize = 8;
 
 /// What tells one control connection from another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
+pub(crate) struct Key {
     host: String,
     port: u16,
     login: Option<Login>,
@@ -103,7 +103,7 @@ impl Key {
 
 /// What a server does not answer, as far as it is known, so that it is not asked again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Silence {
+pub(crate) struct Silence {
     /// `SIZE`.
     size: bool,
     /// `MDTM`.
@@ -114,7 +114,7 @@ pub struct Silence {
 
 /// Why something did not work.
 #[derive(Debug)]
-pub enum Trouble {
+pub(crate) enum Trouble {
     /// The server, or its silence.
     Server(FtpError),
     /// There is no such host.
@@ -150,7 +150,7 @@ impl Trouble {
     }
 
     /// Whether the control connection is of no more use: it is gone, or we are out of step with it.
-    pub fn loses_connection(&self) -> bool {
+    pub(crate) fn loses_connection(&self) -> bool {
         match self {
             Self::Server(FtpError::UnexpectedResponse(_)) => {
                 !matches!(self.reply(), Some((code, _)) if code != 421 && (400..600).contains(&code))
@@ -183,12 +183,12 @@ impl Trouble {
         }
     }
 
-    pub fn is_about_login(&self) -> bool {
+    pub(crate) fn is_about_login(&self) -> bool {
         matches!(self.reply(), Some((430 | 530 | 532, _))) && self.why() == Why::Denied
     }
 
     /// What the operating system said, if that is what it failed over.
-    pub fn system_error(&self) -> Option<io::Error> {
+    pub(crate) fn system_error(&self) -> Option<io::Error> {
         match self {
             Self::Server(FtpError::ConnectionError(error)) => Some(io_again(error)),
             _ => None,
@@ -268,7 +268,7 @@ fn prepare(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
 }
 
 /// A control connection that is logged in and sends files as they are.
-pub struct Control {
+pub(crate) struct Control {
     key: Key,
     ftp: RustlsFtpStream,
     has_size: bool,

@@ -64,7 +64,7 @@ impl HttpContext {
 
 /// One worker's agents, made when they are needed.
 #[derive(Debug)]
-pub struct AgentPool {
+pub(crate) struct AgentPool {
     shared: Arc<HttpContext>,
     /// One for `http` and one for `https`, through a proxy or not; at most eight.
     lines: Vec<PooledAgent>,
@@ -72,7 +72,7 @@ pub struct AgentPool {
 
 /// Which addresses a request may go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub(crate) enum Reach {
     /// All: people named the host.
     All,
     /// Those of the public Internet: a server there named it.

@@ -14,12 +14,12 @@ use crate::remote::Why;
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// The value of header line `name`, if it is there once and is text.
-pub fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+pub(crate) fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
 }
 
 /// Where a redirect leads. What is no ASCII goes on as the bytes that came, whatever their encoding.
-pub fn location(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn location(headers: &HeaderMap) -> Option<String> {
     let value = headers.get("location")?.as_bytes().trim_ascii();
     let encode = |byte: &u8| match byte {
         0x20..0x7f => char::from(*byte).to_string(),
@@ -29,12 +29,12 @@ pub fn location(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Whether the body is parts of a file with a header each.
-pub fn is_multipart(headers: &HeaderMap) -> bool {
+pub(crate) fn is_multipart(headers: &HeaderMap) -> bool {
     content_type(headers) == "multipart/byteranges"
 }
 
 /// Whether the body is a web page.
-pub fn is_page(headers: &HeaderMap) -> bool {
+pub(crate) fn is_page(headers: &HeaderMap) -> bool {
     matches!(&*content_type(headers), "text/html" | "application/xhtml+xml")
 }
 
@@ -64,7 +64,7 @@ pub fn why(status: u16, headers: &HeaderMap) -> Why {
 }
 
 /// How long the server wants us to wait: seconds, or a date.
-pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = text(headers, "retry-after")?;
     let wait = match value.parse::<u64>() {
         Ok(seconds) => Duration::from_secs(seconds),
@@ -74,7 +74,7 @@ pub fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
 }
 
 /// `Content-Range: bytes 0-9/100` as range and size; an unknown size (`*`) is `None`.
-pub fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, Option<u64>)> {
+pub(crate) fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, Option<u64>)> {
     let (range, size) = text(headers, "content-range")?.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = range.trim().split_once('-')?;
     let (first, last): (u64, u64) = (first.trim().parse().ok()?, last.trim().parse().ok()?);
@@ -87,7 +87,7 @@ pub fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, Option<u64>)> {
 }
 
 /// The size in `Content-Range: bytes */100`, which comes with status 416.
-pub fn size_beyond(headers: &HeaderMap) -> Option<u64> {
+pub(crate) fn size_beyond(headers: &HeaderMap) -> Option<u64> {
     text(headers, "content-range")?.strip_prefix("bytes ")?.trim().strip_prefix("*/")?.trim().parse().ok()
 }
 
@@ -95,7 +95,7 @@ pub fn size_beyond(headers: &HeaderMap) -> Option<u64> {
 const PACKED: [&str; 6] = ["-gzip", "--gzip", ";gzip", "-br", "-zstd", "-deflate"];
 
 /// A strong entity tag, with its quotes.
-pub fn strong_tag(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn strong_tag(headers: &HeaderMap) -> Option<String> {
     let tag = text(headers, "etag")?;
     let inner = tag.strip_prefix('"')?.strip_suffix('"')?;
     let bare = PACKED.iter().find_map(|packed| inner.strip_suffix(packed)).unwrap_or(inner);
@@ -103,14 +103,14 @@ pub fn strong_tag(headers: &HeaderMap) -> Option<String> {
 }
 
 /// When the file was last modified.
-pub fn modified(headers: &HeaderMap) -> Option<Timestamp> {
+pub(crate) fn modified(headers: &HeaderMap) -> Option<Timestamp> {
     let time = httpdate::parse_http_date(text(headers, "last-modified")?).ok()?;
     let seconds = time.duration_since(UNIX_EPOCH).ok()?.as_secs();
     Some(Timestamp { seconds: i64::try_from(seconds).ok()?, nanoseconds: 0 })
 }
 
 /// A time as HTTP writes it, if HTTP can.
-pub fn http_date(time: Timestamp) -> Option<String> {
+pub(crate) fn http_date(time: Timestamp) -> Option<String> {
     // Year 9999 ends there.
     let seconds = u64::try_from(time.seconds).ok().filter(|&seconds| seconds < 253_402_300_800)?;
     Some(httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(seconds)))
@@ -118,7 +118,7 @@ pub fn http_date(time: Timestamp) -> Option<String> {
 
 /// Checksums of the whole file. `whole` says that the body is the whole file: `Content-MD5` is of the body,
 /// and the others are of the file (RFC 3230, RFC 9530, and Google's own).
-pub fn checksums(headers: &HeaderMap, whole: bool) -> Checksums {
+pub(crate) fn checksums(headers: &HeaderMap, whole: bool) -> Checksums {
     let mut sums = Checksums::none();
     let mut add = |algorithm: Algorithm, base64: &str| {
         let sum = BASE64.decode(base64.trim().as_bytes()).ok();
@@ -155,13 +155,13 @@ pub fn checksums(headers: &HeaderMap, whole: bool) -> Checksums {
 }
 
 /// The MD5 that a tag is at stores that make it so (32 hexadecimal digits, and no number of parts after).
-pub fn md5_of_tag(tag: &str) -> Option<Checksums> {
+pub(crate) fn md5_of_tag(tag: &str) -> Option<Checksums> {
     let mut sums = Checksums::none();
     sums.add_hex(Algorithm::Md5, tag.trim_matches('"')).ok().map(|()| sums)
 }
 
 /// Why the body is not the bytes of a file at `path`, from what the header says of its form.
-pub fn not_the_file(headers: &HeaderMap, path: &str, allow_pages: bool) -> Option<String> {
+pub(crate) fn not_the_file(headers: &HeaderMap, path: &str, allow_pages: bool) -> Option<String> {
     let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
     let ends = |endings: &[&str]| endings.iter().any(|ending| name.ends_with(ending));
     for encoding in headers.get_all("content-encoding").iter().flat_map(|value| value.to_str()) {

@@ -6,7 +6,7 @@ use tidegate_transfer::text;
 use ureq::BodyReader;
 
 /// A body that is no shorter and no longer than promised.
-pub struct ResponseBody {
+pub(crate) struct ResponseBody {
     inner: BodyReader<'static>,
     /// What has still to come; `None` if nobody knows.
     left: Option<u64>,

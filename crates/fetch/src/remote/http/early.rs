@@ -10,7 +10,7 @@ const MAX_EARLY: u32 = 100;
 
 /// How the next answer on a connection begins.
 #[derive(Debug, Default)]
-pub struct EarlyAnswers {
+pub(crate) struct EarlyAnswers {
     /// The final one has begun.
     passed: bool,
     count: u32,
@@ -29,7 +29,7 @@ enum Beginning {
 
 impl EarlyAnswers {
     /// Takes informational answers out of what has come; whether the final one has begun.
-    pub fn pass_over(&mut self, buffers: &mut dyn Buffers) -> Result<bool, Error> {
+    pub(crate) fn pass_over(&mut self, buffers: &mut dyn Buffers) -> Result<bool, Error> {
         while !self.passed {
             match beginning(buffers.input()) {
                 Beginning::Early(length) => {

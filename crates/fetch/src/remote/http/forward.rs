@@ -15,7 +15,7 @@ use super::wire::{Addresses, ConnectionCount, Watched};
 
 /// Finds the proxy, whatever host is asked for.
 #[derive(Clone)]
-pub struct ProxyAddress {
+pub(crate) struct ProxyAddress {
     pub proxy: Uri,
     pub addresses: Addresses,
 }
@@ -34,7 +34,10 @@ impl Resolver for ProxyAddress {
 }
 
 /// What makes connections to a proxy, which wants `login` as a value of `Proxy-Authorization`.
-pub fn connector(login: Option<String>, opened: &ConnectionCount) -> impl Connector<Out = impl Transport> {
+pub(crate) fn connector(
+    login: Option<String>,
+    opened: &ConnectionCount,
+) -> impl Connector<Out = impl Transport> {
     ().chain(TcpConnector::default()).chain(Forward { login }).chain(Watched::new(opened))
 }
 

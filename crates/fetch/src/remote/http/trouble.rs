@@ -17,7 +17,7 @@ const LINK_ADVICE: &str =
     "; the link may have expired: a fresh one continues what is there (--refresh-url-with gets it)";
 
 /// The refusal in an answer that is neither the file nor a redirect.
-pub fn refused<T>(url: &Url, from: &Url, answer: &Response<T>) -> Refusal {
+pub(crate) fn refused<T>(url: &Url, from: &Url, answer: &Response<T>) -> Refusal {
     let status = answer.status();
     let (why, wait) = {
         let headers = answer.headers();
@@ -46,18 +46,18 @@ pub fn refused<T>(url: &Url, from: &Url, answer: &Response<T>) -> Refusal {
 }
 
 /// Whether an answer of status 400 says that a link has expired, as S3 and Google's storage do.
-pub fn says_expired(body: &[u8]) -> bool {
+pub(crate) fn says_expired(body: &[u8]) -> bool {
     body.windows(7).any(|word| word.eq_ignore_ascii_case(b"expired"))
 }
 
 /// The refusal of a link that has expired.
-pub fn expired(url: &Url) -> Refusal {
+pub(crate) fn expired(url: &Url) -> Refusal {
     let what = format!("{}: the server says 400 Bad Request, and that the link has expired", shown(url));
     Refusal { refuses_link: true, ..Refusal::new(Why::Denied, what) }
 }
 
 /// Whether the connection went away, as it does when the server has closed it meanwhile.
-pub fn is_lost(error: &ureq::Error) -> bool {
+pub(crate) fn is_lost(error: &ureq::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, UnexpectedEof};
     let ureq::Error::Io(error) = error else { return false };
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | UnexpectedEof)
@@ -73,7 +73,7 @@ pub fn failed(url: &Url, error: &ureq::Error) -> Refusal {
 }
 
 /// What the operating system said, if that is what a request failed over.
-pub fn system_error(error: &ureq::Error) -> Option<io::Error> {
+pub(crate) fn system_error(error: &ureq::Error) -> Option<io::Error> {
     match error {
         ureq::Error::Io(error) => Some(io_again(error)),
         ureq::Error::Timeout(_) => Some(io::ErrorKind::TimedOut.into()),
@@ -131,7 +131,7 @@ fn told(url: &Url, error: &ureq::Error) -> Refusal {
 }
 
 /// What TLS failed over, if it did.
-pub fn tls_error(error: &ureq::Error) -> Option<&rustls::Error> {
+pub(crate) fn tls_error(error: &ureq::Error) -> Option<&rustls::Error> {
     match error {
         ureq::Error::Rustls(error) => Some(error),
         ureq::Error::Io(error) => error.get_ref()?.downcast_ref(),

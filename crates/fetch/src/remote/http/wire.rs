@@ -24,10 +24,10 @@ use crate::remote::reach::reachable_first;
 use crate::remote::tls::Tls;
 
 /// How many connections one agent has opened so far.
-pub type ConnectionCount = Arc<AtomicU64>;
+pub(crate) type ConnectionCount = Arc<AtomicU64>;
 
 /// What makes connections for an agent and counts them in `opened`.
-pub fn connector(tls: &Arc<Tls>, opened: &ConnectionCount) -> impl Connector<Out = impl Transport> {
+pub(crate) fn connector(tls: &Arc<Tls>, opened: &ConnectionCount) -> impl Connector<Out = impl Transport> {
     ().chain(ConnectProxyConnector::default())
         .chain(TcpConnector::default())
         .chain(Secure(Arc::clone(tls)))
@@ -105,7 +105,7 @@ impl Transport for SecureTransport {
 /// Counts connections, and tells a connection that was cut from one that was closed in order: a body
 /// without a stated length ends with the connection, so a cut must not look like its end.
 #[derive(Debug)]
-pub struct Watched(ConnectionCount);
+pub(crate) struct Watched(ConnectionCount);
 
 impl Watched {
     /// Counts in `opened`.
@@ -129,7 +129,7 @@ impl<In: Transport> Connector<In> for Watched {
 
 /// A connection whose cut is no end, and whose answers are the final ones.
 #[derive(Debug)]
-pub struct Strict<T> {
+pub(crate) struct Strict<T> {
     inner: T,
     early: EarlyAnswers,
 }
@@ -193,7 +193,7 @@ type Slot = Arc<Mutex<Option<(Instant, ResolvedSocketAddrs)>>>;
 /// Looks names up once a minute for all workers, rather than once a connection, and finds out then by which
 /// family of addresses the host can be reached.
 #[derive(Clone, Default)]
-pub struct Addresses(Arc<Mutex<HashMap<String, Slot>>>);
+pub(crate) struct Addresses(Arc<Mutex<HashMap<String, Slot>>>);
 
 tidegate_contract::opaque!(Addresses);
 
@@ -256,12 +256,13 @@ impl Addresses {
 }
 
 /// Why a redirect is not followed.
-pub const NOT_PUBLIC: &str = "a public server redirects here, to a private address, which is not followed";
+pub(crate) const NOT_PUBLIC: &str =
+    "a public server redirects here, to a private address, which is not followed";
 
 /// Addresses of which only some may be connected to. What is left out here is never connected to, whatever a
 /// name says a moment later.
 #[derive(Clone, Debug)]
-pub struct Guarded {
+pub(crate) struct Guarded {
     /// Where names are looked up.
     pub addresses: Addresses,
     /// Which addresses count; all if there is no rule.

@@ -64,7 +64,7 @@ fn elements(xml: &str, mut show: impl FnMut(&str, &str)) -> Option<()> {
 }
 
 /// The name of the outermost element.
-pub fn root(xml: &str) -> Option<String> {
+pub(crate) fn root(xml: &str) -> Option<String> {
     let mut reader = Reader::from_str(xml);
     loop {
         match reader.read_event().ok()? {
@@ -96,7 +96,7 @@ pub fn error(xml: &str) -> (String, String) {
 }
 
 /// Reads a page of ListObjectsV2.
-pub fn objects(xml: &str) -> Option<Page> {
+pub(crate) fn objects(xml: &str) -> Option<Page> {
     if root(xml)? != "ListBucketResult" {
         return None;
     }
@@ -183,7 +183,7 @@ pub struct Part {
     /// Its tag without quotes.
     pub tag: String,
     /// Whether it came with a CRC-64/NVME.
-    pub has_crc: bool,
+    pub(crate) has_crc: bool,
 }
 
 /// Reads a page of ListParts: the parts, and the number behind which the next page begins.

@@ -19,7 +19,7 @@ const SKEW: Duration = Duration::from_secs(240);
 const MAX_ERROR: u64 = 64 << 10;
 
 /// The header line by which the requester agrees to pay.
-pub const PAYER: &str = "x-amz-request-payer";
+pub(crate) const PAYER: &str = "x-amz-request-payer";
 
 /// Most parts that an upload has.
 const MAX_PARTS: usize = 10_000;
@@ -245,7 +245,7 @@ impl S3Client {
 }
 
 /// What a status and S3's code mean.
-pub fn meaning(status: u16, code: &str) -> (Why, ErrorKind) {
+pub(crate) fn meaning(status: u16, code: &str) -> (Why, ErrorKind) {
     match (code, status) {
         ("RequestTimeout" | "IncompleteBody" | "InternalError", _) => (Why::Broken, ErrorKind::Connection),
         ("BadDigest" | "XAmzContentChecksumMismatch", _) => (Why::Broken, ErrorKind::Corrupt),

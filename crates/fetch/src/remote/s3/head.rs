@@ -10,16 +10,16 @@ use crate::checksum::Algorithm;
 use crate::remote::Version;
 
 /// Has S3 tell the sums that it keeps.
-pub const ASKS_SUMS: (&str, &str) = ("x-amz-checksum-mode", "ENABLED");
+pub(crate) const ASKS_SUMS: (&str, &str) = ("x-amz-checksum-mode", "ENABLED");
 
 /// Where `put` keeps a file's time, and rclone and s3fs too.
-pub const MTIME: &str = "x-amz-meta-mtime";
+pub(crate) const MTIME: &str = "x-amz-meta-mtime";
 
 /// Where `put` keeps the MD5 of a file that it sends in one request, and rclone and others too.
-pub const MD5: &str = "x-amz-meta-md5chksum";
+pub(crate) const MD5: &str = "x-amz-meta-md5chksum";
 
 /// Where `put` keeps how large the parts are in which it sends a file.
-pub const PART_SIZE: &str = "x-amz-meta-tidegate-part-size";
+pub(crate) const PART_SIZE: &str = "x-amz-meta-tidegate-part-size";
 
 /// How the names of buckets end whose tags look like MD5s and are none (S3 Express One Zone).
 const NO_MD5_THERE: &str = "--x-s3";
@@ -31,7 +31,7 @@ const NANOSECONDS: u128 = 1_000_000_000;
 
 /// A sum that is made of the sums of so many parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Composite {
+pub(crate) struct Composite {
     /// By which algorithm.
     pub algorithm: Algorithm,
     /// The sum.
@@ -58,7 +58,7 @@ fn sums(headers: &HeaderMap) -> impl Iterator<Item = (Algorithm, &str)> {
 }
 
 /// Adds to `version` the sums of the whole object that its head says.
-pub fn add_sums(headers: &HeaderMap, version: &mut Version) {
+pub(crate) fn add_sums(headers: &HeaderMap, version: &mut Version) {
     let kind = text(headers, "x-amz-checksum-type");
     if kind.is_some_and(|kind| kind != "FULL_OBJECT") {
         return;
@@ -75,25 +75,25 @@ pub fn add_sums(headers: &HeaderMap, version: &mut Version) {
 }
 
 /// The strongest of the sums that S3 has made of the sums of the object's parts.
-pub fn sum_of_parts(headers: &HeaderMap) -> Option<Composite> {
+pub(crate) fn sum_of_parts(headers: &HeaderMap) -> Option<Composite> {
     let decode = |text: &[u8]| BASE64.decode(text).ok();
     let all = sums(headers).filter_map(|(algorithm, text)| Composite::read(algorithm, text, decode));
     all.max_by_key(|sum| sum.algorithm)
 }
 
 /// What the tag of an object in `bucket` is, where it is made of its parts' MD5s.
-pub fn tag_of_parts(headers: &HeaderMap, bucket: &str) -> Option<Composite> {
+pub(crate) fn tag_of_parts(headers: &HeaderMap, bucket: &str) -> Option<Composite> {
     let tag = strong_tag(headers).filter(|_| has_md5_tags(headers) && !bucket.ends_with(NO_MD5_THERE))?;
     Composite::read(Algorithm::Md5, tag.trim_matches('"'), |text| HEXLOWER_PERMISSIVE.decode(text).ok())
 }
 
 /// How large the parts of the object are, as `put` has kept it.
-pub fn part_size(headers: &HeaderMap) -> Option<u64> {
+pub(crate) fn part_size(headers: &HeaderMap) -> Option<u64> {
     text(headers, PART_SIZE)?.parse().ok().filter(|&size| size > 0)
 }
 
 /// Adds to `version` what the head of an object in `bucket` says.
-pub fn add(headers: &HeaderMap, bucket: &str, version: &mut Version) {
+pub(crate) fn add(headers: &HeaderMap, bucket: &str, version: &mut Version) {
     if has_md5_tags(headers)
         && !bucket.ends_with(NO_MD5_THERE)
         && let Some(sums) = strong_tag(headers).as_deref().and_then(md5_of_tag)
@@ -108,13 +108,13 @@ pub fn add(headers: &HeaderMap, bucket: &str, version: &mut Version) {
 }
 
 /// Whether tags are made of MD5s: not with a key of KMS or of the customer's.
-pub fn has_md5_tags(headers: &HeaderMap) -> bool {
+pub(crate) fn has_md5_tags(headers: &HeaderMap) -> bool {
     text(headers, "x-amz-server-side-encryption").is_none_or(|how| how == "AES256")
         && !headers.contains_key("x-amz-server-side-encryption-customer-algorithm")
 }
 
 /// A time as rclone writes it: seconds since 1970 with their fraction.
-pub fn time_text(time: Timestamp) -> String {
+pub(crate) fn time_text(time: Timestamp) -> String {
     let all = i128::from(time.seconds) * NANOSECONDS as i128 + i128::from(time.nanoseconds);
     let sign = if all < 0 { "-" } else { "" };
     let (seconds, rest) = (all.unsigned_abs() / NANOSECONDS, all.unsigned_abs() % NANOSECONDS);

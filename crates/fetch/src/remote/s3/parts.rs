@@ -17,7 +17,7 @@ const MAX_PAGES: usize = 12;
 
 /// What all workers know of how servers tell parts.
 #[derive(Debug, Default)]
-pub struct PartsTold {
+pub(crate) struct PartsTold {
     /// The server does not list them.
     no_list: AtomicBool,
     /// Somebody was told that a sum of parts proves nothing here.
@@ -25,7 +25,7 @@ pub struct PartsTold {
 }
 
 /// An object whose parts are asked for.
-pub struct PartsAsk<'a> {
+pub(crate) struct PartsAsk<'a> {
     /// Who asks.
     pub client: &'a S3Client,
     /// Of which object.
@@ -38,7 +38,7 @@ pub struct PartsAsk<'a> {
 
 impl PartsAsk<'_> {
     /// Adds to `version` the sum that S3 has made of the sums of its parts, if `heads` say one and the parts are known.
-    pub fn add_sum(&self, heads: &HeaderMap, version: &mut Version) {
+    pub(crate) fn add_sum(&self, heads: &HeaderMap, version: &mut Version) {
         let Some(bytes) = version.bytes else { return };
         let kept = head::sum_of_parts(heads);
         let by_tag = head::tag_of_parts(heads, &self.object.bucket);

@@ -10,8 +10,8 @@ use rustls_platform_verifier::Verifier;
 
 /// The platform's verifier, and the certificates that the user gave.
 #[derive(Debug)]
-pub struct OwnAuthority {
-    pub verifier: Verifier,
+pub(crate) struct OwnAuthority {
+    pub(crate) verifier: Verifier,
     pub trusted: Vec<CertificateDer<'static>>,
 }
 

@@ -7,13 +7,13 @@ use tidegate_transfer::endpoint::access::Access;
 use tidegate_transfer::quota::Held;
 
 /// Most bytes of it in memory.
-pub const MAX_MEMORY: usize = 64 << 10;
+pub(crate) const MAX_MEMORY: usize = 64 << 10;
 
 /// Bytes of disk that are taken at a time.
 const TAKEN: usize = 1 << 20;
 
 /// All that is kept.
-pub struct Entries {
+pub(crate) struct Entries {
     access: Access,
     file: Option<File>,
     /// What is not in the file.

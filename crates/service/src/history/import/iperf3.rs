@@ -23,7 +23,7 @@ const MAX_STREAMS: u64 = 65_536;
 
 /// A document and where it begins.
 #[derive(Debug, Default)]
-pub struct Document {
+pub(crate) struct Document {
     /// Its first line.
     pub line: u64,
     text: String,
@@ -33,7 +33,7 @@ pub struct Document {
 
 /// Puts lines together to documents, and finds the next one after a broken one.
 #[derive(Debug, Default)]
-pub struct Documents {
+pub(crate) struct Documents {
     open: Document,
     depth: usize,
     in_text: bool,

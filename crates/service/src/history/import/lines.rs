@@ -4,17 +4,17 @@ use std::io::{self, BufRead};
 
 /// A line without its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub(crate) struct Line {
     /// From 1.
     pub number: u64,
     /// What it says; bytes that are no UTF-8 are replaced.
     pub text: String,
     /// Whether it was longer than allowed, and the rest of it left out.
-    pub is_cut: bool,
+    pub(crate) is_cut: bool,
 }
 
 /// Reads lines of any length in bounded memory.
-pub struct LineReader<R> {
+pub(crate) struct LineReader<R> {
     file: R,
     longest: usize,
     number: u64,

@@ -33,7 +33,7 @@ const MAX_STRETCH: u32 = 8;
 
 /// How many streams there may be.
 #[derive(Clone, Debug)]
-pub struct Shares {
+pub(crate) struct Shares {
     /// To begin with, if that was estimated.
     pub start: Option<u16>,
     /// At all.

@@ -8,7 +8,7 @@ const MAX_NAMES: usize = 20;
 
 /// Files and directories that would be moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub(crate) struct Listed {
     /// How many files.
     pub files: u64,
     /// Their sizes, as far as they are told.

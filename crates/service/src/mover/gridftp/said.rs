@@ -16,7 +16,7 @@ const EPOCH: Duration = Duration::from_millis(900);
 
 /// Makes epochs of the lines `     50331648 bytes        12.00 MB/sec avg        11.50 MB/sec inst`.
 #[derive(Debug)]
-pub struct OutputReader {
+pub(crate) struct OutputReader {
     epochs: mpsc::Sender<Epoch>,
     streams: u16,
     started: Instant,

@@ -41,7 +41,7 @@ impl Places {
 
 /// A file, or a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub(crate) struct Piece {
     source: String,
     destination: String,
     /// Where it begins.
@@ -61,7 +61,7 @@ impl Piece {
     }
 
     /// Whether its file ends with it.
-    pub const fn ends_file(&self) -> bool {
+    pub(crate) const fn ends_file(&self) -> bool {
         self.ends_file
     }
 
@@ -83,7 +83,7 @@ impl Piece {
 
 /// Cuts a list, which is read as it is needed.
 #[derive(Debug)]
-pub struct Slices<R> {
+pub(crate) struct Slices<R> {
     lines: R,
     places: Places,
     /// What is left of a file that was cut.

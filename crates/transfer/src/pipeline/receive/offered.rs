@@ -20,7 +20,7 @@ const NAME: usize = 16;
 
 /// What a transfer was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub(crate) enum Asked {
     /// Whatever the sender names, as the destination's ticket allows.
     Anything,
     /// One file, which gets the destination's name.
@@ -84,7 +84,7 @@ impl Asked {
 
 impl Asked {
     /// Refuses a directory that is compared although nobody asked for what lies in it.
-    pub fn check_directory(&self, directory: &[u8]) -> Result<()> {
+    pub(crate) fn check_directory(&self, directory: &[u8]) -> Result<()> {
         let was_asked = match self {
             Self::Anything => true,
             Self::OneFile => false,
@@ -109,7 +109,7 @@ fn lies_beneath(path: &[u8], name: &[u8]) -> bool {
 
 /// The places that were offered in this run.
 #[derive(Debug)]
-pub struct Offered {
+pub(crate) struct Offered {
     /// Keyed at random, so that no sender can choose two names that look like one.
     hasher: RandomState,
     seen: HashSet<u64, ByItself>,

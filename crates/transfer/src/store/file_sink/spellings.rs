@@ -41,7 +41,7 @@ impl FileSink {
 
     /// As if all of it were on a file system that tells names apart so.
     #[cfg(test)]
-    pub fn assume(&self, folding: Folding) {
+    pub(crate) fn assume(&self, folding: Folding) {
         let device = self.base().and_then(fstat).expect("there").st_dev;
         self.spellings.folding.lock().of_device.insert(device, folding);
         self.spellings.is_assumed.store(true, std::sync::atomic::Ordering::Relaxed);

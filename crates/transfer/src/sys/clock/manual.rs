@@ -11,7 +11,7 @@ thread_local! {
 
 /// Stops this thread's clock until dropped.
 #[derive(Debug)]
-pub struct Stopped(PhantomData<*const ()>);
+pub(crate) struct Stopped(PhantomData<*const ()>);
 
 /// Stops this thread's clock.
 pub fn stop() -> Stopped {

@@ -19,7 +19,7 @@ const SECTOR: usize = 16;
 
 /// What is asked of a disk and may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Call {
+pub(crate) enum Call {
     /// Bytes are to be written.
     Write,
     /// What was written is to be made durable.
@@ -45,17 +45,17 @@ struct State {
 
 /// The disk beneath what this thread writes, until dropped.
 #[derive(Debug)]
-pub struct Disk(());
+pub(crate) struct Disk(());
 
 /// Puts a disk beneath what this thread writes, on which everything is durable so far.
-pub fn disk() -> Disk {
+pub(crate) fn disk() -> Disk {
     DISK.set(Some(State::default()));
     Disk(())
 }
 
 /// Runs `test` on a disk of its own for each seed, with what draws a number below another: so many seeds, or in the long
 /// mode `long`.
-pub fn each_seed(seeds: u64, long: u64, test: impl Fn(&Disk, &mut dyn FnMut(usize) -> usize)) {
+pub(crate) fn each_seed(seeds: u64, long: u64, test: impl Fn(&Disk, &mut dyn FnMut(usize) -> usize)) {
     let seeds = if std::env::var_os("TIDEGATE_LONG").is_some() { long } else { seeds };
     for seed in 0..seeds {
         println!("seed {seed}");
@@ -66,24 +66,24 @@ pub fn each_seed(seeds: u64, long: u64, test: impl Fn(&Disk, &mut dyn FnMut(usiz
 
 impl Disk {
     /// Lets `room` more bytes be written, and no more; `None` lets any number.
-    pub fn set_room(&self, room: Option<usize>) {
+    pub(crate) fn set_room(&self, room: Option<usize>) {
         with(|state| state.room = room);
     }
 
     /// Lets the calls fail with `EIO` that `fails` names, which must not use the disk itself.
     ///
     /// What cannot be synced is lost, and the next sync of the file knows nothing of it: so Linux does.
-    pub fn set_faults(&self, fails: impl FnMut(Call, &str) -> bool + 'static) {
+    pub(crate) fn set_faults(&self, fails: impl FnMut(Call, &str) -> bool + 'static) {
         with(|state| state.faults = Some(Box::new(fails)));
     }
 
     /// Names that were given, and that no sync of their directory has made durable.
-    pub fn unsynced_names(&self) -> Vec<String> {
+    pub(crate) fn unsynced_names(&self) -> Vec<String> {
         with(|state| state.names.values().flatten().cloned().collect()).unwrap_or_default()
     }
 
     /// Lets no call fail from now on.
-    pub fn heal(&self) {
+    pub(crate) fn heal(&self) {
         with(|state| state.faults = None);
     }
 

@@ -17,10 +17,10 @@ struct State {
 
 /// The network between this thread and all others, until dropped.
 #[derive(Debug)]
-pub struct Network(PhantomData<*const ()>);
+pub(crate) struct Network(PhantomData<*const ()>);
 
 /// Puts a network beneath what this thread connects, on which all is well so far.
-pub fn network() -> Network {
+pub(crate) fn network() -> Network {
     NETWORK.set(Some(State::default()));
     Network(PhantomData)
 }
