@@ -15,7 +15,7 @@
 //! | jobs that outlive a crash | [`queue::Queue`] |
 //! | what many hosts move together | [`fleet::Fleet`] |
 //! | what moves a job's data, and which job runs when | [`mover::Mover`], [`scheduler::Scheduler`] |
-//! | a job that many hosts move, followed | [`spread::Spreading`] |
+//! | a job that many hosts move, followed | `spread::Spreading` |
 //! | all of it, over HTTP | [`api::Api`], [`server::run`] |
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.

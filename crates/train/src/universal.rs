@@ -1,6 +1,6 @@
 //! One policy for every path: the recipe.
 //!
-//! Paths are drawn anew for every episode ([`TrainingPath`]). In simulation the best set-point is known at every
+//! Paths are drawn anew for every episode (`TrainingPath`). In simulation the best set-point is known at every
 //! moment, so the policy need not find it by trial: it plays, and after every step is told how far its answer was from
 //! the oracle's fewest workers (imitation on the states the learner itself visits, DAgger: Ross et al.). What an error
 //! costs is what the reward says: too few workers lose goodput in proportion, a surplus costs its price, so the

@@ -241,7 +241,7 @@ impl<F> Staging<F> {
         }
     }
 
-    /// Wakes one that waits in [`take_if`](Self::take_if): what it was refused may be free now.
+    /// Wakes one that waits in `take_if`: what it was refused may be free now.
     pub fn nudge(&self) {
         self.filled.notify_one();
     }

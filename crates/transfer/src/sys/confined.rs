@@ -3,7 +3,7 @@
 //! Every open is [`resolve`]d as `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS` has it, relative to a
 //! directory descriptor; strings are never joined. The one exception looks where a link leads, for `store::named`.
 //!
-//! Where something is [`Hidden`], it is not there for whoever looks, and refuses to be changed: a directory is a
+//! Where something is `Hidden`, it is not there for whoever looks, and refuses to be changed: a directory is a
 //! [`Root`] here, and everything that is done by names goes through its methods.
 
 use std::os::fd::{AsFd, OwnedFd};

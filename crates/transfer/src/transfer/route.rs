@@ -144,7 +144,7 @@ impl Setup {
     }
 }
 
-/// A transfer that has begun: [`LiveTransfer`] if one end is here, one that is relayed if both are elsewhere.
+/// A transfer that has begun: `LiveTransfer` if one end is here, one that is relayed if both are elsewhere.
 pub type Transfer = Box<dyn Tracked>;
 
 /// Begins to move `from` there `to` here or elsewhere.

@@ -31,7 +31,7 @@ pub struct Tls {
 }
 
 impl Channel {
-    /// TLS on `socket`; the handshake happens with [`finish_handshake`](Self::finish_handshake).
+    /// TLS on `socket`; the handshake happens with `finish_handshake`.
     pub fn tls(mut connection: Connection, socket: TcpStream) -> Self {
         connection.set_buffer_limit(None);
         Self::Tls(Box::new(Tls {
