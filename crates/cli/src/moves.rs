@@ -86,7 +86,7 @@ pub struct PutBuilder(PutRun);
 
 /// What all of them have.
 macro_rules! shared {
-    ($builder:ident, $spec:ident, $told:ident) => {
+    ($builder:ident, $spec:ident, $told:ident, $($rate:ident).+) => {
         impl $builder {
             /// All options at once, in place of those that were set before.
             #[must_use]
@@ -99,6 +99,13 @@ macro_rules! shared {
             #[must_use]
             pub fn optimizer(mut self, rule: impl Into<String>) -> Self {
                 self.control().optimizer = rule.into();
+                self
+            }
+
+            /// The rate of all streams or connections together.
+            #[must_use]
+            pub fn limit(mut self, rate: BitRate) -> Self {
+                self.0.spec.$($rate).+ = Some(rate);
                 self
             }
 
@@ -125,24 +132,17 @@ macro_rules! shared {
     };
 }
 
-shared!(TransferBuilder, CopySpec, Copy);
+shared!(TransferBuilder, CopySpec, Copy, plane.limit_link);
 #[cfg(feature = "get")]
-shared!(GetBuilder, GetSpec, Get);
+shared!(GetBuilder, GetSpec, Get, requests.limit_rate);
 #[cfg(feature = "get")]
-shared!(PutBuilder, PutSpec, Put);
+shared!(PutBuilder, PutSpec, Put, requests.limit_rate);
 
 impl TransferBuilder {
     /// One more source, at the same place as the first.
     #[must_use]
     pub fn and(mut self, from: impl Into<OsString>) -> Self {
         self.0.sources.push(from.into());
-        self
-    }
-
-    /// The rate of all streams together.
-    #[must_use]
-    pub fn limit(mut self, rate: BitRate) -> Self {
-        self.0.spec.plane.limit_link = Some(rate);
         self
     }
 
@@ -164,13 +164,6 @@ impl GetBuilder {
     #[must_use]
     pub fn and(mut self, name: impl Into<String>) -> Self {
         self.0.names.push(name.into());
-        self
-    }
-
-    /// The rate of all connections together.
-    #[must_use]
-    pub fn limit(mut self, rate: BitRate) -> Self {
-        self.0.spec.requests.limit_rate = Some(rate);
         self
     }
 
@@ -199,13 +192,6 @@ impl PutBuilder {
     #[must_use]
     pub fn and(mut self, from: impl Into<OsString>) -> Self {
         self.0.sources.push(from.into());
-        self
-    }
-
-    /// The rate of all connections together.
-    #[must_use]
-    pub fn limit(mut self, rate: BitRate) -> Self {
-        self.0.spec.requests.limit_rate = Some(rate);
         self
     }
 
