@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What kind of thing went wrong; decides exit codes and whether trying again may help.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorKind {
     /// The source, a file or an endpoint's path does not exist.

@@ -26,6 +26,7 @@ use crate::exit::Exit;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Summary {
     /// The end in a word.
@@ -58,7 +59,7 @@ pub struct Summary {
     /// What ended the run early.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What kind of error that was.
+    /// What kind of error that was, where that is known.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_kind")]
     pub error_kind: Option<ErrorKind>,
     /// The operating system's number for it, if it was the system of this host that said so.
@@ -76,13 +77,14 @@ pub struct Summary {
     /// Files that archives were converted to.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub converted: Vec<String>,
-    /// The answer to an estimation job.
+    /// The answer to an estimation job, as the service's `Estimate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<serde_json::Value>,
 }
 
 /// How a run ended, in a word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// Every file is at its destination.
@@ -100,6 +102,7 @@ pub enum Status {
 
 /// Numbers of files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Files {
     /// Listed at the source.
@@ -120,6 +123,7 @@ pub struct Files {
 
 /// A file that did not arrive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FailedFile {
     /// Its path, with unprintable bytes as `\x1b`.
     pub path: String,

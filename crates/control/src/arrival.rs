@@ -19,6 +19,7 @@ const APART: Duration = Duration::from_millis(90);
 
 /// How much of a transfer has arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Arrival {
     /// Content that is at the destination: what was there before, and what has come, committed or not.
     pub bytes: ByteCount,

@@ -11,6 +11,7 @@ use crate::units::{BitRate, ByteCount};
 
 /// One epoch as it is reported, logged and learned from; one JSON line in `--epochs`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Epoch {
     /// Time from the start of the transfer to the end of the interval, in ms.
     pub t_ms: u64,
@@ -39,7 +40,7 @@ pub struct Epoch {
     /// Bytes listed, and neither committed nor there before, once the whole list is known.
     #[serde(default)]
     pub remaining_bytes: Option<ByteCount>,
-    /// How much has arrived, as whoever keeps the transfer's ledger says; null where nobody does.
+    /// How much has arrived, and of how much, as whoever keeps the transfer's ledger says; null where nobody does.
     #[serde(default)]
     pub arrived: Option<Arrival>,
     /// Retransmitted segments per segment sent.
@@ -61,6 +62,7 @@ pub struct Epoch {
 
 /// [`Streams`], with units in their names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EpochStreams {
     /// Streams that were under way.
     pub count: u16,

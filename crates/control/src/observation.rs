@@ -21,6 +21,7 @@ pub struct Remaining {
 
 /// What a host's processors did during an epoch, as shares of all their time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CpuLoad {
     /// The share that this transfer's process had, 0 to 1.
     pub ours: f64,

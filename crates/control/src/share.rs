@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 /// assert_eq!(Share::default().to_string(), "fair");
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Share {
     /// Yields to others: one stream, whatever more would bring, which is paced by the delay of its packets where Tidegate

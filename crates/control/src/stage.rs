@@ -42,6 +42,8 @@ crate::named!(Stage);
 /// assert_eq!(n.map(|n| n * 2), PerStage::new(8, 16, 4));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 #[serde(deny_unknown_fields)]
 pub struct PerStage<T> {
     /// The read stage's value.
@@ -107,6 +109,8 @@ impl<T> IndexMut<Stage> for PerStage<T> {
 
 /// One value an end of the path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 #[serde(deny_unknown_fields)]
 pub struct Ends<T> {
     /// The sending host's value.

@@ -45,6 +45,8 @@ pub use selection::ModelSelection;
 
 /// What some streams moved together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "CurvePoint"))]
 pub struct Sample {
     /// How many there were.
     pub streams: u16,
@@ -76,6 +78,7 @@ impl Sample {
 
 /// Which model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Model {
     /// p′ = a·n² + b·n + c.
@@ -144,6 +147,8 @@ crate::named!(Model);
 
 /// A model with its coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "FittedCurve"))]
 #[serde(tag = "model", rename_all = "snake_case")]
 pub enum Curve {
     /// p′ = a·n² + b·n + c.
@@ -160,6 +165,7 @@ pub enum Curve {
 
 /// Where a curve is best.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Optimum {
     /// At so many streams, and less on either side.
@@ -298,6 +304,7 @@ impl Curve {
 
 /// Why a model is not believed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, thiserror::Error)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Rejection {
     /// The samples do not determine it.

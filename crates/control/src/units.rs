@@ -216,6 +216,57 @@ impl<'de> Deserialize<'de> for BitRate {
     }
 }
 
+/// How both look in JSON: as they are read, a text will do, too.
+#[cfg(feature = "schema")]
+mod schema {
+    use std::borrow::Cow;
+
+    use schemars::generate::Contract;
+    use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+
+    use super::{BitRate, ByteCount};
+
+    fn quantity(contract: &Contract, unit: &str, example: &str) -> Schema {
+        if contract.is_serialize() {
+            return json_schema!({"type": "integer", "format": "uint64", "minimum": 0});
+        }
+        json_schema!({
+            "anyOf": [
+                {"type": "integer", "format": "uint64", "minimum": 0, "description": unit},
+                {"type": "string", "description": "The same with its unit.", "examples": [example]},
+            ]
+        })
+    }
+
+    impl JsonSchema for ByteCount {
+        fn inline_schema() -> bool {
+            true
+        }
+
+        fn schema_name() -> Cow<'static, str> {
+            "ByteCount".into()
+        }
+
+        fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+            quantity(generator.contract(), "Bytes.", "10GiB")
+        }
+    }
+
+    impl JsonSchema for BitRate {
+        fn inline_schema() -> bool {
+            true
+        }
+
+        fn schema_name() -> Cow<'static, str> {
+            "BitRate".into()
+        }
+
+        fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+            quantity(generator.contract(), "bit/s.", "80Mbit/s")
+        }
+    }
+}
+
 /// Splits `"12.5 MiB"` into 12.5 and `"mib"`.
 fn number_and_unit(input: &str) -> Option<(f64, String)> {
     let input = input.trim();

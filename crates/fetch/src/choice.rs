@@ -5,7 +5,10 @@ macro_rules! choice {
     ($(#[$about:meta])* $name:ident, $what:literal, { $($(#[$doc:meta])* $value:ident = $text:literal,)+ }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum $name { $($(#[$doc])* $value,)+ }
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+        pub enum $name {
+            $($(#[$doc])* #[cfg_attr(feature = "schema", schemars(rename = $text))] $value,)+
+        }
 
         impl $name {
             /// All of them.

@@ -9,6 +9,7 @@ use crate::form::listed;
 
 /// What is wanted of accessions, and how what is known of them is written.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[command(next_help_heading = "Sequence archives")]
 pub struct ArchiveSpec {
@@ -33,6 +34,7 @@ pub struct ArchiveSpec {
     /// Columns of ENA's to ask for, separated by commas, or 'all'
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     #[serde(with = "listed")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub fields: Vec<String>,
     /// The pipeline that samplesheet.csv is for: rnaseq, atacseq, viralrecon, taxprofiler or generic
     #[arg(long, help_heading = "Beside the files", value_name = "PIPELINE", default_value_t)]

@@ -20,6 +20,7 @@ const LOSS_TERMS: [&str; 3] = ["falcon", "ldm", "none"];
 
 /// The rule, and how it is run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[command(next_help_heading = "Control")]
 pub struct ControlSpec {
@@ -40,18 +41,22 @@ pub struct ControlSpec {
     /// Length of an epoch [default: 1s; 3s for the published rules]
     #[arg(long, value_name = "TIME", value_parser = epoch_length)]
     #[serde(with = "time::option")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<time::WrittenTime>"))]
     pub epoch: Option<Duration>,
     /// Seed of rules that draw at random
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = Self::default().seed)]
     pub seed: u64,
     /// Base K of the utility T/K^n of the rules that climb one (1.02: FastBioDL, table 1)
     #[arg(long, hide_short_help = true, value_name = "K", value_parser = |text: &str| UTILITY_K.number(text))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1)))]
     pub utility_k: Option<f64>,
     /// Weight B of lost segments in the utility (10: Falcon)
     #[arg(long, hide_short_help = true, value_name = "B", value_parser = |text: &str| UTILITY_B.number(text))]
+    #[cfg_attr(feature = "schema", schemars(range(min = 0)))]
     pub utility_b: Option<f64>,
     /// Form of the loss term: T·B·L, B·L, or none
     #[arg(long, hide_short_help = true, value_name = "FORM", value_parser = LOSS_TERMS)]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = LOSS_TERMS)))]
     pub utility_loss: Option<String>,
 }
 

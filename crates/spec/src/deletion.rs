@@ -12,6 +12,7 @@ use crate::plane::PlaneSpec;
 
 /// What is removed at the destination, or moved away from the source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[command(next_help_heading = "What is deleted")]
 pub struct DeletionSpec {

@@ -24,6 +24,7 @@ const MAX_FILE: u64 = 64 << 20;
 
 /// What of a source is copied, and what the destination takes of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct FilterSpec {
     /// The rules, the first that matches deciding.
@@ -38,29 +39,37 @@ pub struct FilterSpec {
 
 /// A rule, or where some are read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum FilterRule {
     /// Leaves out what a pattern matches.
+    #[cfg_attr(feature = "schema", schemars(with = "word::WrittenWord"))]
     Exclude(#[serde(with = "word")] OsString),
     /// Takes what a pattern matches.
+    #[cfg_attr(feature = "schema", schemars(with = "word::WrittenWord"))]
     Include(#[serde(with = "word")] OsString),
     /// Leaves out what the patterns in a file match.
+    #[cfg_attr(feature = "schema", schemars(with = "word::WrittenWord"))]
     ExcludeFrom(#[serde(with = "word")] OsString),
     /// Takes what the patterns in a file match.
+    #[cfg_attr(feature = "schema", schemars(with = "word::WrittenWord"))]
     IncludeFrom(#[serde(with = "word")] OsString),
     /// A rule in rsync's language, which is written alone.
     #[serde(untagged)]
+    #[cfg_attr(feature = "schema", schemars(with = "word::WrittenWord"))]
     Filter(#[serde(with = "word")] OsString),
 }
 
 /// What is chosen by other things than names, and where a list of names is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[command(next_help_heading = "What is copied")]
 pub struct FilterBounds {
     /// Copy only the names in FILE, relative to the one source, and what lies in directories among them
     #[arg(long, value_name = "FILE")]
     #[serde(with = "path_option")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<word::WrittenWord>", extend("format" = "path")))]
     pub files_from: Option<std::path::PathBuf>,
     /// Files of names and of rules have a NUL byte behind each, not a line's end
     #[arg(short = '0', long)]
@@ -68,19 +77,23 @@ pub struct FilterBounds {
     /// Leave out files smaller than SIZE: bytes, or with rsync's suffixes as in 1.5M, 10KB, 2G-1
     #[arg(long, value_name = "SIZE", value_parser = rsync_size)]
     #[serde(deserialize_with = "size_option::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<size_option::WrittenSize>"))]
     pub min_size: Option<u64>,
     /// Leave out files larger than SIZE
     #[arg(long, value_name = "SIZE", value_parser = rsync_size)]
     #[serde(deserialize_with = "size_option::deserialize")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<size_option::WrittenSize>"))]
     pub max_size: Option<u64>,
     /// Leave out files that were not modified after TIME: an age such as 7d, or a local time as
     /// 2026-01-31 or 2026-01-31T12:00:00, or with a zone 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = str::parse::<Moment>)]
     #[serde(with = "text_option")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub newer_than: Option<Moment>,
     /// Leave out files that were not modified before TIME
     #[arg(long, value_name = "TIME", value_parser = str::parse::<Moment>)]
     #[serde(with = "text_option")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub older_than: Option<Moment>,
     /// Do not enter directories on which another file system is mounted
     #[arg(short = 'x', long)]

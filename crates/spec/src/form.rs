@@ -7,10 +7,14 @@ pub mod time {
     use serde::{Deserialize, Deserializer, Serializer};
     use tidegate_control::units::parse_duration;
 
+    /// A time as it is written.
     #[derive(Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
     #[serde(untagged, expecting = "a time in seconds, or a text such as \"30s\" or \"500ms\"")]
-    enum Written {
+    pub enum WrittenTime {
+        /// Seconds.
         Seconds(f64),
+        /// The same with its unit, as `30s` or `500ms`.
         Text(String),
     }
 
@@ -21,9 +25,9 @@ pub mod time {
 
     /// Reads either.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
-        match Written::deserialize(from)? {
-            Written::Text(text) => parse_duration(&text).map_err(serde::de::Error::custom),
-            Written::Seconds(seconds) => {
+        match WrittenTime::deserialize(from)? {
+            WrittenTime::Text(text) => parse_duration(&text).map_err(serde::de::Error::custom),
+            WrittenTime::Seconds(seconds) => {
                 let time = Duration::try_from_secs_f64(seconds);
                 time.map_err(|_| serde::de::Error::custom(format!("{seconds} is no time in seconds")))
             }
@@ -83,18 +87,22 @@ pub(crate) mod size_option {
     use serde::{Deserialize, Deserializer};
     use tidegate_transfer::selection::bounds::rsync_size;
 
+    /// A size as it is written.
     #[derive(Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
     #[serde(untagged, expecting = "a number of bytes, or a text such as \"1.5M\"")]
-    enum Written {
+    pub(crate) enum WrittenSize {
+        /// Bytes.
         Bytes(u64),
+        /// The same with rsync's suffixes, as `1.5M`.
         Text(String),
     }
 
     /// Reads either, or null.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-        Ok(match Option::<Written>::deserialize(from)? {
-            Some(Written::Text(text)) => Some(rsync_size(&text).map_err(serde::de::Error::custom)?),
-            Some(Written::Bytes(bytes)) => Some(bytes),
+        Ok(match Option::<WrittenSize>::deserialize(from)? {
+            Some(WrittenSize::Text(text)) => Some(rsync_size(&text).map_err(serde::de::Error::custom)?),
+            Some(WrittenSize::Bytes(bytes)) => Some(bytes),
             None => None,
         })
     }
@@ -156,9 +164,12 @@ pub(crate) mod word {
 
     /// A word.
     #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
     #[serde(untagged, expecting = "a text, or the bytes of one that is no UTF-8")]
-    enum Written {
+    pub(crate) enum WrittenWord {
+        /// A text.
         Text(String),
+        /// The bytes of one that is no UTF-8.
         Bytes(Vec<u8>),
     }
 
@@ -172,9 +183,9 @@ pub(crate) mod word {
 
     /// Reads it.
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<OsString, D::Error> {
-        Ok(match Written::deserialize(from)? {
-            Written::Text(text) => text.into(),
-            Written::Bytes(bytes) => OsString::from_vec(bytes),
+        Ok(match WrittenWord::deserialize(from)? {
+            WrittenWord::Text(text) => text.into(),
+            WrittenWord::Bytes(bytes) => OsString::from_vec(bytes),
         })
     }
 }

@@ -22,6 +22,8 @@ const TIMEOUT: Range<Duration> =
 
 /// What a download is to be like.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "GetOptions"))]
 #[serde(default)]
 pub struct GetSpec {
     /// Replace files of the same names that no earlier run has written, or that were changed since
@@ -43,12 +45,14 @@ pub struct GetSpec {
 
 /// How servers are asked for files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[command(next_help_heading = "Servers")]
 pub struct GetRequests {
     /// Rate of all connections together, such as 80Mbit/s
     #[arg(long, alias = "limit-link", value_name = "RATE")]
     #[serde(alias = "limit_link")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-alias" = "limit_link")))]
     pub limit_rate: Option<BitRate>,
     /// Rate of each connection
     #[arg(long, value_name = "RATE")]
@@ -59,6 +63,7 @@ pub struct GetRequests {
     /// How long a server may be silent
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = |text: &str| TIMEOUT.time(text))]
     #[serde(with = "time")]
+    #[cfg_attr(feature = "schema", schemars(with = "time::WrittenTime"))]
     pub timeout: Duration,
     /// Do not hold files against the checksums that are known of them
     #[arg(long)]
@@ -67,6 +72,7 @@ pub struct GetRequests {
     /// against a sum, as sha256:HEX
     #[arg(long, value_name = "NAMES|ALG:HEX", value_delimiter = ',')]
     #[serde(with = "listed")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
     pub checksum: Vec<ChecksumWish>,
     /// Memory for blocks between network and disk
     #[arg(long, value_name = "SIZE", default_value = "16MiB", value_parser = |text: &str| STAGING.size(text))]

@@ -15,6 +15,8 @@ const LONGEST: usize = 300;
 /// One end of transfers: `tg://host:port`, `gsiftp://host`, `s3://bucket`, `archive://insdc` for accessions, or `local`
 /// for this host's files.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(inline))]
 #[serde(try_from = "String", into = "String")]
 pub struct Site(String);
 
@@ -115,6 +117,7 @@ impl From<Site> for String {
 
 /// Where data comes from and where it goes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Pair {
     /// Where it comes from.
     pub source: Site,

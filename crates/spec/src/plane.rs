@@ -25,6 +25,7 @@ pub const RETRY: Range<Duration> =
 
 /// On or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Switch {
     /// As it should be.
@@ -35,6 +36,7 @@ pub enum Switch {
 
 /// Rates, pieces and memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[command(next_help_heading = "Transfer")]
 pub struct PlaneSpec {
@@ -84,17 +86,20 @@ pub struct Patience {
 
 /// When a stream stands still.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Stalls {
     /// How long a data stream may deliver nothing before it is replaced, and everything stand still before that is
     /// said
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = |text: &str| STALL.time(text), hide_short_help = true)]
     #[serde(with = "time")]
+    #[cfg_attr(feature = "schema", schemars(with = "time::WrittenTime"))]
     pub stall_timeout: Duration,
 }
 
 /// The rule for symbolic links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct LinkSpec {
     /// What to do about symbolic links

@@ -18,6 +18,8 @@ const TIMEOUT: Range<Duration> =
 
 /// What an upload is to be like.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(rename = "PutOptions"))]
 #[serde(default)]
 pub struct PutSpec {
     /// Read files that are there already and compare, instead of trusting size, time and what was
@@ -39,6 +41,7 @@ pub struct PutSpec {
 
 /// What to do about symbolic links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PutLinks {
     /// Leave links out
@@ -50,6 +53,7 @@ pub enum PutLinks {
 
 /// How servers are given files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Args)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(default)]
 #[command(next_help_heading = "Server")]
 pub struct PutRequests {
@@ -62,6 +66,7 @@ pub struct PutRequests {
     /// How long a server may be silent
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = |text: &str| TIMEOUT.time(text))]
     #[serde(with = "time")]
+    #[cfg_attr(feature = "schema", schemars(with = "time::WrittenTime"))]
     pub timeout: Duration,
     /// Rate of each reader, such as 80Mbit/s
     #[arg(long, value_name = "RATE", hide_short_help = true)]
@@ -72,6 +77,7 @@ pub struct PutRequests {
     /// Rate of all connections together
     #[arg(long, alias = "limit-link", value_name = "RATE")]
     #[serde(alias = "limit_link")]
+    #[cfg_attr(feature = "schema", schemars(extend("x-alias" = "limit_link")))]
     pub limit_rate: Option<BitRate>,
 }
 

@@ -88,6 +88,7 @@ impl Options {
 
 /// A curve and how near it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Fit {
     /// The model and its coefficients.
     #[serde(flatten)]
@@ -104,6 +105,7 @@ pub struct Fit {
 
 /// A model that is not believed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Rejected {
     /// Which.
     pub model: Model,
@@ -113,6 +115,7 @@ pub struct Rejected {
 
 /// Why so many streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Reason {
     /// The curve has its peak there, or is as good with fewer than there.
@@ -147,6 +150,7 @@ impl fmt::Display for Reason {
 
 /// How many streams, and why.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Choice {
     /// So many.
     pub streams: u16,

@@ -9,6 +9,7 @@ use crate::units::BitRate;
 
 /// The coefficients, for throughput in Mbit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Dinda {
     /// Of n²: the inverse square of what endless streams move.
     pub a: f64,

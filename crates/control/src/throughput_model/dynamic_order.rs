@@ -15,6 +15,7 @@ const STEPS: u32 = 60;
 
 /// The coefficients, for throughput in Mbit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DynamicOrder {
     /// Of nᶜ.
     pub a: f64,

@@ -10,6 +10,7 @@ use crate::units::BitRate;
 
 /// The coefficients, for throughput in Mbit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct FullSecondOrder {
     /// Of n²: the inverse square of what endless streams move.
     pub a: f64,

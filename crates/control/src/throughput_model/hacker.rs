@@ -6,6 +6,7 @@ use crate::throughput_model::{Rejection, Sample};
 
 /// The one coefficient.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hacker {
     /// What each stream moves, in Mbit/s.
     pub stream_mbps: f64,

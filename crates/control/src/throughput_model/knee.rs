@@ -11,6 +11,7 @@ use crate::units::BitRate;
 
 /// The coefficients.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Knee {
     /// What each stream moves before the knee, in Mbit/s.
     pub stream_mbps: f64,

@@ -12,6 +12,7 @@ use crate::units::{BitRate, UnitError, parse_share};
 
 /// What a stream must add for doubling to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Threshold {
     /// This share of what one stream moved in the first sample.

@@ -11,6 +11,8 @@ use crate::throughput_model::choice::Options;
 /// their curve. Where a curve has none, where one more stream was never near what was sampled, and where no curve
 /// fits, the papers say nothing: there ours decides, as for the average.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "schema", schemars(!try_from))]
 #[serde(rename_all = "snake_case", try_from = "String")]
 pub enum ModelSelection {
     /// Ours: every model, refined by least squares, averaged by how near it is; the fewest streams that are as good.
