@@ -1,15 +1,17 @@
 //! The service over HTTP: estimates, jobs, history and metrics as JSON, and the dashboard.
 //!
-//! Every route is in the OpenAPI document beside this file, and the other way round. What needs no token says
+//! The OpenAPI document is made of what each route says of itself, and of the types it reads and answers. What needs no token says
 //! nothing about jobs: health, the document itself, and the page's parts.
 
 mod auth;
+mod document;
 mod epochs;
 mod estimates;
 mod frame;
 mod health;
 mod jobs;
 mod metrics;
+mod operation;
 mod past;
 mod problem;
 mod sign_in;
@@ -24,7 +26,7 @@ pub use tidegate_http::listener::{Listener, TlsFiles};
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
@@ -32,6 +34,7 @@ use tidegate_http::listener::is_open;
 use tokio::sync::watch;
 
 use auth::Keys;
+use document::DescribedRoute;
 use frame::Routes;
 use jobs::Counts;
 use metrics::Metrics;
@@ -186,42 +189,118 @@ pub fn token_of(state: &Path) -> io::Result<Option<String>> {
     read_token(&state.join(DIRECTORY))
 }
 
+/// The OpenAPI document.
+static DOCUMENT: LazyLock<String> = LazyLock::new(|| document::write(&listed()).to_string());
+
+/// Everything that is answered, as the document has it.
+fn listed() -> Vec<DescribedRoute> {
+    let ours = health::open_routes().and(health::routes()).and(jobs::routes()).and(past::routes());
+    let ours = ours.and(spread::routes()).and(spread::mover_routes());
+    let (_, mut listed) = ours.and(estimates::routes()).and(epochs::routes()).into_parts();
+    listed.extend(sign_in::routes().into_parts().1);
+    listed
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
+    use serde_json::Value;
+
     use super::*;
 
-    /// The methods, in lower case, and the paths that are answered.
-    fn routes() -> Vec<(&'static str, &'static str)> {
-        let ours = health::open_routes().and(health::routes()).and(jobs::routes()).and(past::routes());
-        let ours = ours.and(spread::routes()).and(spread::mover_routes());
-        let (_, mut listed) = ours.and(estimates::routes()).and(epochs::routes()).into_parts();
-        listed.extend(sign_in::routes().into_parts().1);
-        listed
+    fn document() -> Value {
+        serde_json::from_str(&DOCUMENT).expect("JSON")
+    }
+
+    /// Every operation: its method, its path and what is said of it.
+    fn operations(document: &Value) -> Vec<(String, String, &Value)> {
+        let methods = ["get", "post", "put", "delete", "patch"];
+        let paths = document["paths"].as_object().expect("paths");
+        let of = |(path, item): (&String, &'_ Value)| {
+            let item = item.as_object().expect("an item").clone();
+            item.into_iter().map(|(method, _)| (method, path.clone())).collect::<Vec<_>>()
+        };
+        let all = paths.iter().flat_map(of).filter(|(method, _)| methods.contains(&&method[..]));
+        all.map(|(method, path)| {
+            let said = &document["paths"][&path][&method];
+            (method, path, said)
+        })
+        .collect()
     }
 
     #[test]
     fn every_route_is_in_the_document_and_the_other_way_round() {
-        let routes: BTreeSet<(String, String)> =
-            routes().into_iter().map(|(method, path)| (method.to_owned(), path.to_owned())).collect();
-        let document: serde_json::Value = serde_json::from_str(health::DOCUMENT).expect("JSON");
+        let of = |route: DescribedRoute| (route.method.to_owned(), route.path.to_owned());
+        let routes: BTreeSet<(String, String)> = listed().into_iter().map(of).collect();
+        let document = document();
         assert_eq!(document["openapi"], "3.1.0");
-        let paths = document["paths"].as_object().expect("paths");
-        let methods = ["get", "post", "put", "delete", "patch"];
-        let told: BTreeSet<(String, String)> = paths
-            .iter()
-            .flat_map(|(path, item)| {
-                let of = item.as_object().expect("an item").keys();
-                of.filter(|key| methods.contains(&key.as_str())).map(|method| (method.clone(), path.clone()))
-            })
-            .collect();
-        assert_eq!(routes, told);
+        let told = operations(&document);
+        let told: BTreeSet<_> = told.into_iter().map(|(method, path, _)| (method, path)).collect();
+        assert_eq!((routes.len(), routes), (listed().len(), told));
         // Every reference leads somewhere.
         let text = document.to_string();
         for reference in text.split("\"$ref\":\"#").skip(1) {
             let pointer = reference.split('"').next().unwrap_or_default();
             assert!(document.pointer(pointer).is_some(), "{pointer} is nowhere");
         }
+    }
+
+    #[test]
+    fn every_operation_has_a_name_of_its_own_and_says_what_it_needs() {
+        let document = document();
+        let mut names = BTreeSet::new();
+        for (_, path, said) in operations(&document) {
+            let name = said["operationId"].as_str().expect("a name");
+            assert!(names.insert(name.to_owned()), "{name} is the name of two");
+            assert!(
+                document["tags"].as_array().expect("tags").iter().any(|tag| tag["name"] == said["tags"][0])
+            );
+            assert!(
+                said["responses"]["default"].is_object()
+                    && said["responses"].as_object().is_some_and(|all| all.len() > 1)
+            );
+            let named = path.split('{').skip(1).filter_map(|rest| rest.split('}').next());
+            let parameters = said["parameters"].as_array().cloned().unwrap_or_default();
+            let of_path = parameters
+                .iter()
+                .filter(|parameter| parameter["in"] == "path" && parameter["required"] == true);
+            assert!(named.eq(of_path.filter_map(|parameter| parameter["name"].as_str())), "{path}");
+        }
+    }
+
+    /// What each field is for is its comment, which a client has to have.
+    #[test]
+    fn every_field_and_every_parameter_is_described() {
+        fn look(at: &str, value: &Value, undescribed: &mut Vec<String>) {
+            let (Value::Object(_) | Value::Array(_)) = value else { return };
+            let is_described =
+                |value: &Value| value["description"].as_str().is_some_and(|text| !text.is_empty());
+            let fields = value.get("properties").and_then(Value::as_object);
+            // One of several ways, which its only field names, is described as such.
+            if let Some(fields) = fields.filter(|fields| fields.len() > 1 || !is_described(value)) {
+                let bare = |(_, field): &(&String, &Value)| {
+                    !is_described(field) && field.get("const").is_none() && field.get("$ref").is_none()
+                };
+                undescribed.extend(fields.iter().filter(bare).map(|(name, _)| format!("{at}/{name}")));
+            }
+            if value.get("in").is_some() && value.get("schema").is_some() && !is_described(value) {
+                undescribed.push(format!("{at}: {}", value["name"]));
+            }
+            match value {
+                Value::Object(fields) => {
+                    fields.iter().for_each(|(name, value)| look(&format!("{at}/{name}"), value, undescribed));
+                }
+                Value::Array(items) => items.iter().for_each(|item| look(at, item, undescribed)),
+                _ => {}
+            }
+        }
+        let mut undescribed = Vec::new();
+        let document = document();
+        look("", &document, &mut undescribed);
+        assert!(undescribed.is_empty(), "{undescribed:#?}");
+        let schemas = document["components"]["schemas"].as_object().expect("schemas");
+        let bare: Vec<_> = schemas.iter().filter(|(_, schema)| schema.get("description").is_none()).collect();
+        assert!(bare.is_empty(), "{bare:#?}");
     }
 }

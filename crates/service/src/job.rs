@@ -15,6 +15,7 @@ pub(crate) mod stored;
 pub(crate) mod written;
 
 pub use request::{Dependency, JobKind, LogFormat, Request, RequestError};
+pub(crate) use spec::AnyOptions;
 pub use spec::Spec;
 pub use state::{Event, IllegalTransition, State};
 pub use stream_rule::{StreamRule, StreamSpec};
@@ -23,12 +24,14 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_contract::summary::Summary;
 use tidegate_control::{BitRate, ByteCount};
 
 /// The number of a job, given when it is submitted and never given again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(transparent)]
 pub struct JobId(NonZeroU64);
 
@@ -62,7 +65,7 @@ impl FromStr for JobId {
 }
 
 /// A job as it stands.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Job {
     /// Its number.
     pub id: JobId,
@@ -93,6 +96,7 @@ pub struct Job {
     pub progress: Progress,
     /// How the last attempt ended, with what all of them have moved.
     #[serde(with = "written")]
+    #[schemars(with = "Option<written::Written>")]
     pub summary: Option<Summary>,
 }
 
@@ -106,7 +110,7 @@ impl Job {
 }
 
 /// How far a job has come.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Progress {
     /// Bytes of content that are at the destination, committed or not, those that were there before among them.

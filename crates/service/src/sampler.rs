@@ -22,6 +22,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tidegate_control::{BitRate, ByteCount};
@@ -47,7 +48,7 @@ const RISING: Duration = Duration::from_secs(10);
 const STILL_ROSE: &str = "its rate still rose when the sample ended";
 
 /// The programs that measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SamplerKind {
     /// `tidegate probe`: from memory to memory, as the transfer itself would go.

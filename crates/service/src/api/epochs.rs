@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use serde::Serialize;
@@ -21,7 +22,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use super::App;
 use super::frame::{Path, Routes};
 use super::jobs::{View, find};
+use super::operation::{Operation, event};
 use super::problem::Problem;
+use crate::fleet::Standing;
 use crate::job::{JobId, JobKind, State as JobState};
 use crate::scheduler::MAX_EPOCHS;
 
@@ -44,7 +47,16 @@ type Sender = mpsc::Sender<Result<Event, Infallible>>;
 
 /// The route, which has no limit of time.
 pub(crate) fn routes() -> Routes<Arc<App>> {
-    Routes::new().get("/api/v1/jobs/{id}/epochs", follow)
+    let said = Operation::new(
+        "followJob",
+        "jobs",
+        "Follow a job, live. Events: `epoch` has an Epoch, the ones so far first; `job` the Job when it changes; `spread` how \
+         a job of many hosts stands, every five seconds; `end` the Job when there is nothing more to follow.",
+    );
+    let events =
+        [event::<Epoch>("epoch"), event::<View>("job"), event::<Standing>("spread"), event::<View>("end")];
+    let said = said.of_job().says(StatusCode::OK, "Server-sent events.").events(events);
+    Routes::new().get("/api/v1/jobs/{id}/epochs", follow, said)
 }
 
 async fn follow(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<impl IntoResponse, Problem> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use tokio::sync::mpsc;
@@ -15,6 +15,7 @@ use tokio_stream::wrappers::ReceiverStream;
 
 use super::App;
 use super::frame::{Body, Routes};
+use super::operation::{Operation, event};
 use super::problem::Problem;
 use crate::estimate::{Answer, EstimateError, EstimateRequest, SamplingEvent};
 
@@ -27,7 +28,16 @@ const ALIVE: Duration = Duration::from_secs(15);
 
 /// The route, which has a limit of time of its own.
 pub(crate) fn routes() -> Routes<Arc<App>> {
-    Routes::new().post("/api/v1/estimates", estimate)
+    let said = Operation::new(
+        "estimate",
+        "estimates",
+        "Say how many streams a path wants, how fast it is and how long so many bytes take. Answered at once, past the \
+         queue: from history if it may, or else by measuring, which takes some seconds. Who accepts text/event-stream is \
+         told how it goes: events `sampling`, and at the end `answer` or `problem`.",
+    );
+    let said = said.reads::<EstimateRequest>().answers::<Answer>(StatusCode::OK, "The estimate.");
+    let events = [event::<SamplingEvent>("sampling"), event::<Answer>("answer"), event::<Problem>("problem")];
+    Routes::new().post("/api/v1/estimates", estimate, said.events(events))
 }
 
 async fn estimate(
@@ -98,7 +108,7 @@ impl From<EstimateError> for Problem {
                 Self::bad_request(detail, "GET /api/v1/openapi.json tells what is expected")
             }
             EstimateError::Unknown(_) => Self::new(
-                axum::http::StatusCode::BAD_GATEWAY,
+                StatusCode::BAD_GATEWAY,
                 detail,
                 "see that both ends answer, then try again; nothing was remembered",
             ),

@@ -14,6 +14,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use serde::de::DeserializeOwned;
 
+use super::document::DescribedRoute;
+use super::operation::Operation;
 use super::problem::Problem;
 use crate::object::Object;
 
@@ -24,10 +26,10 @@ const BODY_TIME: Duration = Duration::from_secs(30);
 /// How long an answer may take, its request's body included.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// Routes and their list, which the OpenAPI document is held against.
+/// Routes, and what each says of itself, of which the OpenAPI document is made.
 pub(crate) struct Routes<S> {
     router: Router<S>,
-    listed: Vec<(&'static str, &'static str)>,
+    listed: Vec<DescribedRoute>,
 }
 
 impl<S: Clone + Send + Sync + 'static> Routes<S> {
@@ -37,24 +39,33 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
     }
 
     /// Answers GET.
-    pub fn get<H: Handler<T, S>, T: 'static>(self, path: &'static str, handler: H) -> Self {
-        self.add("get", MethodFilter::GET, path, handler)
+    pub fn get<H: Handler<T, S>, T: 'static>(
+        self,
+        path: &'static str,
+        handler: H,
+        operation: Operation,
+    ) -> Self {
+        self.add(MethodFilter::GET, handler, DescribedRoute { method: "get", path, operation })
     }
 
     /// Answers POST.
-    pub fn post<H: Handler<T, S>, T: 'static>(self, path: &'static str, handler: H) -> Self {
-        self.add("post", MethodFilter::POST, path, handler)
+    pub fn post<H: Handler<T, S>, T: 'static>(
+        self,
+        path: &'static str,
+        handler: H,
+        operation: Operation,
+    ) -> Self {
+        self.add(MethodFilter::POST, handler, DescribedRoute { method: "post", path, operation })
     }
 
     fn add<H: Handler<T, S>, T: 'static>(
         mut self,
-        name: &'static str,
         method: MethodFilter,
-        path: &'static str,
         handler: H,
+        listed: DescribedRoute,
     ) -> Self {
-        self.router = self.router.route(path, on(method, handler));
-        self.listed.push((name, path));
+        self.router = self.router.route(listed.path, on(method, handler));
+        self.listed.push(listed);
         self
     }
 
@@ -69,8 +80,8 @@ impl<S: Clone + Send + Sync + 'static> Routes<S> {
         Self { router: self.router.merge(other.router), listed: self.listed }
     }
 
-    /// The router, and what it answers: methods in lower case, with their paths.
-    pub fn into_parts(self) -> (Router<S>, Vec<(&'static str, &'static str)>) {
+    /// The router, and what it answers.
+    pub fn into_parts(self) -> (Router<S>, Vec<DescribedRoute>) {
         (self.router, self.listed)
     }
 }

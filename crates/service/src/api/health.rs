@@ -4,15 +4,19 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::{Map, Value};
 use tidegate_control::BitRate;
 use tidegate_http::prometheus::{self, Series, family, one};
 
-use super::App;
 use super::frame::Routes;
+use super::operation::{JSON, Operation};
 use super::problem::Problem;
+use super::{App, DOCUMENT};
 use crate::database::DatabaseError;
 use crate::fleet::HostStanding;
 use crate::history::Timestamp;
@@ -29,22 +33,50 @@ const WITH_OUTAGES: [JobState; 3] = [JobState::Running, JobState::Retrying, JobS
 /// Most hosts of movers that are told of.
 const MAX_HOSTS: u32 = 1000;
 
-/// The OpenAPI document.
-pub(crate) const DOCUMENT: &str = include_str!("openapi.json");
+const TAG: &str = "service";
+
+/// Health.
+#[derive(Serialize, JsonSchema)]
+struct Health {
+    /// That all is well.
+    status: &'static str,
+}
+
+const WELL: Health = Health { status: "ok" };
 
 /// What needs no token.
 pub(crate) fn open_routes() -> Routes<Arc<App>> {
-    Routes::new().get("/healthz", alive).get("/readyz", ready).get("/api/v1/openapi.json", document)
+    let said = |name, summary| Operation::new(name, TAG, summary).open();
+    Routes::new()
+        .get(
+            "/healthz",
+            alive,
+            said("alive", "Whether the process answers.").answers::<Health>(StatusCode::OK, "It does."),
+        )
+        .get(
+            "/readyz",
+            ready,
+            said("ready", "Whether jobs are taken.")
+                .answers::<Health>(StatusCode::OK, "They are.")
+                .fails(StatusCode::SERVICE_UNAVAILABLE),
+        )
+        .get(
+            "/api/v1/openapi.json",
+            document,
+            said("document", "This document.").answers::<Map<String, Value>>(StatusCode::OK, "OpenAPI 3.1."),
+        )
 }
 
 /// What does.
 pub(crate) fn routes() -> Routes<Arc<App>> {
-    Routes::new().get("/metrics", metrics)
+    let said = Operation::new("metrics", TAG, "Metrics.");
+    let said = said.answers_as::<String>(StatusCode::OK, "Prometheus text.", "text/plain");
+    Routes::new().get("/metrics", metrics, said)
 }
 
 /// The process answers.
-async fn alive() -> Response {
-    Json(json!({"status": "ok"})).into_response()
+async fn alive() -> Json<Health> {
+    Json(WELL)
 }
 
 /// Jobs are taken.
@@ -56,7 +88,7 @@ async fn ready(State(app): State<Arc<App>>) -> Response {
         return lost(&error).into_response();
     }
     match app.scheduler.queue().takes_changes().await {
-        Ok(_) => Json(json!({"status": "ok"})).into_response(),
+        Ok(_) => Json(WELL).into_response(),
         Err(error) => Problem::from(error).into_response(),
     }
 }
@@ -70,7 +102,7 @@ pub fn lost(error: &DatabaseError) -> Problem {
 }
 
 async fn document() -> Response {
-    ([(CONTENT_TYPE, "application/json")], DOCUMENT).into_response()
+    ([(CONTENT_TYPE, JSON)], DOCUMENT.as_str()).into_response()
 }
 
 async fn metrics(State(app): State<Arc<App>>) -> Response {

@@ -8,16 +8,18 @@ use axum::Json;
 use axum::extract::{Extension, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Mutex;
 
 use super::App;
 use super::frame::{Path, QueryParams, Routes, Text};
 use super::health::lost;
+use super::operation::{JSON, Operation};
 use super::problem::Problem;
 use crate::fleet::Standing;
 use crate::history::{self, Decision};
-use crate::job::file::{Format, read};
+use crate::job::file::{Format, JobsOfJson, read};
 use crate::job::{Event, Job, JobId, JobKind, Request, State as JobState};
 use crate::queue::{IdempotencyKey, Queue, QueueError, Submission};
 use tidegate_contract::text::one_line;
@@ -28,27 +30,109 @@ use tidegate_transfer::wire::ticket::Address;
 const PAGES: (u32, u32) = (50, 100);
 /// The header of a submission that is to be taken once.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The media types of job files that are not JSON.
+const TOML: &str = "application/toml";
+const CLASS_ADS: &str = "application/x-classad";
+
+const TAG: &str = "jobs";
 /// Decisions shown with a job; the newest.
 const DECISIONS: u32 = 200;
 
 /// The routes.
 pub(crate) fn routes() -> Routes<Arc<App>> {
+    let said = |name, summary| Operation::new(name, TAG, summary);
+    let changes = |name, summary| {
+        said(name, summary).of_job().answers::<View>(StatusCode::OK, "The job as it stands now.")
+    };
     Routes::new()
-        .get("/api/v1/jobs", list)
-        .post("/api/v1/jobs", submit)
-        .get("/api/v1/jobs/{id}", show)
-        .post("/api/v1/jobs/{id}/cancel", cancel)
-        .post("/api/v1/jobs/{id}/pause", pause)
-        .post("/api/v1/jobs/{id}/resume", resume)
-        .post("/api/v1/jobs/{id}/retry", retry)
+        .get(
+            "/api/v1/jobs",
+            list,
+            said("listJobs", "List jobs, the newest first.")
+                .query::<Which>()
+                .answers::<Page>(StatusCode::OK, "A page of jobs."),
+        )
+        .post("/api/v1/jobs", submit, submits())
+        .get(
+            "/api/v1/jobs/{id}",
+            show,
+            said("showJob", "Show a job, with what was decided for it.")
+                .of_job()
+                .answers::<View>(StatusCode::OK, "The job."),
+        )
+        .post("/api/v1/jobs/{id}/cancel", cancel, changes("cancelJob", "End a job. What arrived complete stays."))
+        .post(
+            "/api/v1/jobs/{id}/pause",
+            pause,
+            changes("pauseJob", "Let a job rest. What it moved is kept for when it goes on."),
+        )
+        .post("/api/v1/jobs/{id}/resume", resume, changes("resumeJob", "Let a job go on."))
+        .post(
+            "/api/v1/jobs/{id}/retry",
+            retry,
+            said(
+                "retryJob",
+                "Try a job again that failed, or that waits to be tried again, and those that failed because it did.",
+            )
+            .of_job()
+            .query::<Alike>()
+            .answers::<Retried>(StatusCode::OK, "The job as it stands now."),
+        )
 }
 
-/// A job without secrets, and what can be asked of it.
-#[derive(Clone, Debug, Serialize)]
+fn submits() -> Operation {
+    Operation::new(
+        "submitJobs",
+        TAG,
+        "Submit one job or a batch; all are taken or none. Answered when they are safe on disk.",
+    )
+    .header::<IdempotencyKey>(
+        "Idempotency-Key",
+        "What the client calls this batch, such as a UUID. The same batch under the same key is taken once: later \
+         submissions are answered with the numbers of the first, also after a restart, for as long as its jobs are kept and \
+         30 days at least. Other jobs under the same key are refused with 409.",
+    )
+    .reads::<JobsOfJson>()
+    .reads_as::<TomlText>(TOML)
+    .reads_as::<ClassAdsText>(CLASS_ADS)
+    .answers::<Submitted>(
+        StatusCode::OK,
+        "It was submitted under the same key before: the numbers given then. Nothing was taken now.",
+    )
+    .answers::<Submitted>(StatusCode::CREATED, "The numbers given, in the order submitted.")
+    .fails(StatusCode::CONFLICT)
+}
+
+/// A job file: the keys of a job request, or one `[[job]]` for each.
+#[derive(JsonSchema)]
+#[schemars(inline)]
+struct TomlText(#[allow(dead_code, reason = "it is described alone")] String);
+
+/// Stork submit ads, `[ dap_type = transfer; src_url = "…"; dest_url = "…"; ]`.
+#[derive(JsonSchema)]
+#[schemars(inline)]
+struct ClassAdsText(#[allow(dead_code, reason = "it is described alone")] String);
+
+/// What can be asked of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum Action {
+    Pause,
+    Resume,
+    Cancel,
+    Retry,
+}
+
+/// A job as it stands.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Job")]
 pub(crate) struct View {
     #[serde(flatten)]
     job: Job,
-    actions: Vec<&'static str>,
+    /// What can be asked of it now.
+    actions: Vec<Action>,
+    /// What was decided for it, the oldest first; only where one job is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     decisions: Option<Vec<Decision>>,
     /// How its shards and movers stand, if many hosts move it.
@@ -60,10 +144,10 @@ impl View {
     /// Of `job`.
     pub fn new(job: Job) -> Self {
         let asked = [
-            ("pause", Event::Pause),
-            ("resume", Event::Resume { blocked: false }),
-            ("cancel", Event::Cancel),
-            ("retry", Event::Retry { blocked: false }),
+            (Action::Pause, Event::Pause),
+            (Action::Resume, Event::Resume { blocked: false }),
+            (Action::Cancel, Event::Cancel),
+            (Action::Retry, Event::Retry { blocked: false }),
         ];
         // What failed for another job is tried again with that one; what many hosts move is not held up.
         let held = |event| match event {
@@ -74,7 +158,7 @@ impl View {
         let asked = asked.into_iter().filter(|(_, event)| !held(*event));
         let actions = asked.filter(|(_, event)| job.state.after(*event).is_ok());
         Self {
-            actions: actions.map(|(name, _)| name).collect(),
+            actions: actions.map(|(action, _)| action).collect(),
             job: job.public(),
             decisions: None,
             spread: None,
@@ -83,11 +167,16 @@ impl View {
 }
 
 /// Which jobs.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Which {
+    /// Jobs in this state only.
+    #[schemars(with = "Option<JobState>")]
     state: Option<String>,
+    /// Most entries of the page.
+    #[schemars(range(min = 1, max = PAGES.1), extend("default" = PAGES.0))]
     limit: Option<u32>,
+    /// Where the page begins: `next` of the page before.
     cursor: Option<String>,
 }
 
@@ -120,10 +209,15 @@ impl Counts {
     }
 }
 
-#[derive(Serialize)]
+/// A page of jobs.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "JobPage")]
 struct Page {
+    /// The jobs.
     jobs: Vec<View>,
+    /// Where the next page begins, if there may be one.
     next: Option<String>,
+    /// All jobs, by state.
     counts: BTreeMap<&'static str, u64>,
 }
 
@@ -145,9 +239,12 @@ async fn list(
     Ok(Json(Page { jobs: jobs.into_iter().map(View::new).collect(), next, counts }))
 }
 
-#[derive(Serialize)]
+/// Jobs that were taken.
+#[derive(Serialize, JsonSchema)]
 struct Submitted {
+    /// Their numbers.
     ids: Vec<JobId>,
+    /// Present and true if the batch was submitted under the same key before.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     repeated: bool,
 }
@@ -228,9 +325,9 @@ fn format_of(headers: &HeaderMap) -> Result<Format, Problem> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     match &kind[..] {
-        "application/json" => Ok(Format::Json),
-        "application/toml" => Ok(Format::Toml),
-        "application/x-classad" => Ok(Format::ClassAds),
+        JSON => Ok(Format::Json),
+        TOML => Ok(Format::Toml),
+        CLASS_ADS => Ok(Format::ClassAds),
         _ => Err(Problem::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "the content-type does not say how the jobs are written",
@@ -296,19 +393,22 @@ async fn resume(State(app): State<Arc<App>>, Path(id): Path<String>) -> Result<J
 }
 
 /// Which other jobs are tried again with one.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Alike {
+    /// Whether all other jobs that failed for the same reason are tried again as well.
     #[serde(default)]
     alike: bool,
 }
 
 /// A job that is tried again.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "RetriedJob")]
 struct Retried {
     #[serde(flatten)]
     view: View,
     /// The jobs that wait again, this one among them.
+    #[schemars(range(min = 1))]
     retried: u64,
 }
 

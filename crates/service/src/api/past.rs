@@ -5,11 +5,14 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::{Sample as Known, choose};
 
 use super::App;
 use super::frame::{QueryParams, Routes};
+use super::operation::Operation;
 use super::problem::Problem;
 use crate::database::DatabaseError;
 use crate::estimate::PlottedCurve;
@@ -18,18 +21,26 @@ use tidegate_spec::pair::Site;
 
 /// Entries of a page unless told otherwise.
 const LIMIT: u32 = 100;
+const A_PAGE: &str = "A page.";
 /// Points of a curve, for a picture.
 const POINTS: usize = 48;
 
 /// Which records.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Which {
+    /// A site or an address of it; the path and secrets are left out.
     source: Option<String>,
+    /// The same for the other end.
     destination: Option<String>,
+    /// Of this job only.
     job: Option<String>,
+    /// Not older than this moment.
     since_ms: Option<i64>,
+    /// Most entries of the page.
+    #[schemars(range(min = 1, max = history::MAX_RECORDS), extend("default" = LIMIT))]
     limit: Option<u32>,
+    /// Where the page begins: `next` of the page before.
     cursor: Option<String>,
 }
 
@@ -65,17 +76,54 @@ impl From<DatabaseError> for Problem {
 
 /// All about the past.
 pub(crate) fn routes() -> Routes<Arc<App>> {
+    let said = |name, summary| Operation::new(name, "history", summary);
+    let pages = |name, summary| said(name, summary).query::<Which>();
     Routes::new()
-        .get("/api/v1/history/pairs", pairs)
-        .get("/api/v1/history/samples", records::<Sample>)
-        .get("/api/v1/history/estimates", estimates)
-        .get("/api/v1/history/transfers", records::<Transfer>)
-        .get("/api/v1/history/decisions", records::<Decision>)
-        .get("/api/v1/endpoints", endpoints)
+        .get(
+            "/api/v1/history/pairs",
+            pairs,
+            said("listPairs", "The pairs of sites that anything is known of, the last used first.")
+                .answers::<Pairs>(StatusCode::OK, "The pairs."),
+        )
+        .get(
+            "/api/v1/history/samples",
+            records::<Sample>,
+            pages("listSamples", "Samples, the newest first.").answers::<Page<Sample>>(StatusCode::OK, A_PAGE),
+        )
+        .get(
+            "/api/v1/history/estimates",
+            estimates,
+            pages(
+                "listEstimates",
+                "Estimates, the newest first. The first page of one pair has the curves of its newest estimate.",
+            )
+            .answers::<Estimates>(StatusCode::OK, A_PAGE),
+        )
+        .get(
+            "/api/v1/history/transfers",
+            records::<Transfer>,
+            pages("listTransfers", "Transfers, the newest first.")
+                .answers::<Page<Transfer>>(StatusCode::OK, A_PAGE),
+        )
+        .get(
+            "/api/v1/history/decisions",
+            records::<Decision>,
+            pages("listDecisions", "Decisions and their reasons, the newest first.")
+                .answers::<Page<Decision>>(StatusCode::OK, A_PAGE),
+        )
+        .get(
+            "/api/v1/endpoints",
+            endpoints,
+            said("listEndpoints", "The sites known, by what was moved from and to them.")
+                .answers::<Endpoints>(StatusCode::OK, "The sites."),
+        )
 }
 
-#[derive(Serialize)]
+/// Pairs.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct Pairs {
+    /// Each once.
     pairs: Vec<PairSummary>,
 }
 
@@ -91,17 +139,24 @@ async fn records<K: Kind + Serialize>(
 }
 
 /// An estimate, with the curves it was concluded by where they are to be drawn.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "PastEstimate")]
 struct Shown {
     #[serde(flatten)]
     estimate: Estimate,
+    /// The curves through its samples.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     curves: Vec<PlottedCurve>,
 }
 
-#[derive(Serialize)]
+/// A page of estimates.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct Estimates {
+    /// The records.
     records: Vec<Shown>,
+    /// Where the next page begins, if there may be one.
+    #[schemars(with = "Option<String>")]
     next: Option<history::Cursor>,
 }
 
@@ -136,16 +191,23 @@ fn curves(estimate: &Estimate) -> Vec<PlottedCurve> {
 }
 
 /// What is known of a site.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Endpoint {
+    /// What it is called.
     site: String,
+    /// Pairs it is an end of.
     pairs: u64,
+    /// Transfers from and to it.
     transfers: u64,
+    /// When anything of it was noted last.
     last_at_ms: i64,
 }
 
-#[derive(Serialize)]
+/// Sites.
+#[derive(Serialize, JsonSchema)]
+#[schemars(inline)]
 struct Endpoints {
+    /// Each once.
     endpoints: Vec<Endpoint>,
 }
 

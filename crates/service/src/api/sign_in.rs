@@ -8,33 +8,57 @@ use axum::extract::rejection::FormRejection;
 use axum::http::header::{HeaderValue, LOCATION, SET_COOKIE};
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{IntoResponse, Response};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::auth::{Keys, cross_site, same_site};
 use super::frame::{Path, QueryParams, Routes};
+use super::operation::{HTML, Operation};
 use super::problem::Problem;
 use crate::dashboard;
 
+/// How pages are told of.
+const PAGE: &str = "HTML.";
+
 /// What the printed link carries.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 struct Link {
+    /// The code of the link that the service printed.
     code: Option<String>,
 }
 
-/// What the form carries.
-#[derive(Deserialize)]
+/// The form.
+#[derive(Deserialize, JsonSchema)]
+#[schemars(inline)]
 struct Token {
+    /// The service's token, or the code of its link.
     token: String,
 }
 
 /// The page, its parts, and signing in and out.
 pub(crate) fn routes() -> Routes<Arc<Keys>> {
+    let said = |name, summary| Operation::new(name, "dashboard", summary).open();
+    let shows = |name, summary| said(name, summary).answers_as::<String>(StatusCode::OK, PAGE, HTML);
+    let wrong = |said: Operation| said.answers_as::<String>(StatusCode::UNAUTHORIZED, PAGE, HTML);
+    let signs_in =
+        shows("login", "Sign a browser in.").reads_as::<Token>("application/x-www-form-urlencoded");
+    let asks = shows("loginForm", "The form that signs in; with the printed code, signed in at once.");
     Routes::new()
-        .get("/", page)
-        .get("/assets/{name}", asset)
-        .get("/login", form)
-        .post("/login", sign_in)
-        .post("/logout", sign_out)
+        .get(
+            "/",
+            page,
+            shows("dashboard", "The dashboard.").says(StatusCode::SEE_OTHER, "To the form that signs in."),
+        )
+        .get(
+            "/assets/{name}",
+            asset,
+            said("asset", "A part of the dashboard.")
+                .path::<String>("name", "What it is called.")
+                .says(StatusCode::OK, "The part."),
+        )
+        .get("/login", form, wrong(asks.query::<Link>()))
+        .post("/login", sign_in, wrong(signs_in))
+        .post("/logout", sign_out, shows("logout", "Sign a browser out."))
 }
 
 async fn page(State(keys): State<Arc<Keys>>, headers: HeaderMap) -> Response {

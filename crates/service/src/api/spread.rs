@@ -12,10 +12,11 @@ use tidegate_contract::text::{one_line, show};
 use super::App;
 use super::frame::{Body, Path, Routes};
 use super::jobs::number;
+use super::operation::Operation;
 use super::problem::Problem;
 use crate::fleet::words::{
-    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ListedShards, RenewRequest, Renewed, ShardWords,
-    SpreadBegun, SpreadRequest, failures,
+    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ListedShards, MAX_ENDPOINTS, RenewRequest,
+    Renewed, ShardWords, SpreadBegun, SpreadRequest, failures,
 };
 use crate::fleet::{Claimed, Claimer, FleetError, MoverToken, PoolEndpoint, Report, Seen, Standing};
 use crate::job::{JobKind, Request};
@@ -23,23 +24,72 @@ use crate::job::{JobKind, Request};
 /// Longest name of a mover.
 const MAX_NAME: usize = 200;
 
-/// Most endpoints of a pool.
-const MAX_ENDPOINTS: usize = 256;
+const TAG: &str = "spreads";
 
 /// What the owner of the service asks.
 pub(crate) fn routes() -> Routes<Arc<App>> {
+    let said = |name, summary| Operation::new(name, TAG, summary);
     Routes::new()
-        .post("/api/v1/spreads", begin)
-        .get("/api/v1/spreads/{id}", stand)
-        .post("/api/v1/spreads/{id}/shards", list)
+        .post(
+            "/api/v1/spreads",
+            begin,
+            said("beginSpread", "Begin a job that many hosts move. The token for its movers is told once.")
+                .reads::<SpreadRequest>()
+                .answers::<SpreadBegun>(StatusCode::CREATED, "The job, and the token."),
+        )
+        .get(
+            "/api/v1/spreads/{id}",
+            stand,
+            said("showSpread", "How a job of many hosts stands: in all, and by mover.")
+                .of_job()
+                .answers::<Standing>(StatusCode::OK, "As it stands."),
+        )
+        .post(
+            "/api/v1/spreads/{id}/shards",
+            list,
+            said(
+                "listShards",
+                "Add shards to it; `all` says that nothing more comes. Movers begin meanwhile.",
+            )
+            .of_job()
+            .reads::<ListedShards>()
+            .answers::<Standing>(StatusCode::OK, "As it stands now."),
+        )
 }
 
 /// What movers ask; each shows the token of its run.
 pub(crate) fn mover_routes() -> Routes<Arc<App>> {
+    let said = |name, summary| Operation::new(name, TAG, summary).by_mover();
     Routes::new()
-        .post("/api/v1/mover/claim", claim)
-        .post("/api/v1/mover/renew", renew)
-        .post("/api/v1/mover/finish", finish)
+        .post(
+            "/api/v1/mover/claim",
+            claim,
+            said("claimShards", "Ask for work, as a mover of the job whose token it shows.")
+                .reads::<ClaimRequest>()
+                .answers::<ClaimAnswer>(
+                    StatusCode::OK,
+                    "A lease with shards, or nothing for now, or nothing any more.",
+                ),
+        )
+        .post(
+            "/api/v1/mover/renew",
+            renew,
+            said("renewLease", "Keep a lease for another term; 409 if it is over.")
+                .reads::<RenewRequest>()
+                .answers::<Renewed>(StatusCode::OK, "It is kept.")
+                .fails(StatusCode::CONFLICT),
+        )
+        .post(
+            "/api/v1/mover/finish",
+            finish,
+            said(
+                "finishLease",
+                "End a lease and say what became of its shards: all of it is taken, or nothing if the lease is over (409).",
+            )
+            .reads::<FinishRequest>()
+            .answers::<()>(StatusCode::OK, "It is taken.")
+            .fails(StatusCode::CONFLICT),
+        )
 }
 
 /// Whoever shows a token; what it opens the fleet says.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_contract::text::count;
 use tidegate_control::throughput_model::{Choice, Model, ModelSelection, Sample};
@@ -19,7 +20,7 @@ pub(crate) const FEW: u16 = 4;
 const POINTS: usize = 48;
 
 /// What was measured, or remembered, at one number of streams.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sampled {
     /// So many streams.
     pub streams: u16,
@@ -43,7 +44,7 @@ impl From<&Measured> for Sampled {
 }
 
 /// Where the answer comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum EstimateOrigin {
     /// It was measured now.
@@ -58,7 +59,8 @@ pub enum EstimateOrigin {
 }
 
 /// A fitted curve, as it is drawn.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Curve")]
 pub struct PlottedCurve {
     /// Which model.
     pub model: Model,
@@ -69,7 +71,8 @@ pub struct PlottedCurve {
 }
 
 /// What an estimate says.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Estimate")]
 pub struct Answer {
     /// Between which sites.
     #[serde(flatten)]

@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::{SamplingConfig, Threshold};
@@ -37,7 +38,7 @@ const AGE: Duration = Duration::from_secs(86_400);
 /// How many streams between these two, and how long for so many bytes?
 ///
 /// Serialised it holds secrets, as the addresses do.
-#[derive(Clone, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EstimateRequest {
     /// A URL, or a path of this host.
@@ -49,7 +50,7 @@ pub struct EstimateRequest {
     /// What measures; by the addresses if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sampler: Option<SamplerKind>,
-    /// `HOST:PORT` of an iperf3 server at the remote site; a Tidegate endpoint is asked for one if it is left out.
+    /// `HOST:PORT` of an iperf3 server at the remote site; without it an endpoint with `--iperf3` is asked to run one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iperf3: Option<String>,
     /// How long each sample is.
@@ -61,11 +62,13 @@ pub struct EstimateRequest {
     /// What a stream must add for sampling to go on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Threshold>,
-    /// Which models tell what more streams would bring.
+    /// Which models tell what more streams would bring: ours, or those of the papers as published.
     #[serde(default, skip_serializing_if = "ModelSelection::is_default")]
+    #[schemars(extend("default" = ModelSelection::default()))]
     pub model: ModelSelection,
     /// Most streams.
     #[serde(default = "most_streams")]
+    #[schemars(range(min = 1, max = CEILING))]
     pub most_streams: u16,
     /// Whether the history may answer.
     #[serde(default)]
@@ -91,7 +94,8 @@ pub struct EstimateRequest {
 }
 
 /// What a transfer of ours keeps to, and so its samples.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "EstimateTerms")]
 #[serde(deny_unknown_fields)]
 pub struct Terms {
     /// Data streams that are not encrypted.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::sampling::{Doubling, SamplingConfig};
 use tidegate_control::{BitRate, ByteCount};
@@ -31,7 +32,7 @@ const TRIES: u32 = 2;
 const PAUSE: Duration = Duration::from_millis(if cfg!(test) { 1 } else { 500 });
 
 /// What happens while samples are taken.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum SamplingEvent {
     /// Another estimate of the same path, or too many of others, are waited for.

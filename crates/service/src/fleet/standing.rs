@@ -1,5 +1,6 @@
 //! How a run stands: in all, by mover, and what failed.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sqlx::Row;
 use tidegate_contract::text::show;
@@ -8,10 +9,12 @@ use super::{Fleet, FleetError, FleetResult, count, whole};
 use crate::job::JobId;
 
 /// A run as it stands.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Spread")]
 #[serde(default)]
 pub struct Standing {
-    /// `listing`, `running`, `done` or `cancelled`.
+    /// What it is doing.
+    #[schemars(extend("enum" = ["listing", "running", "done", "cancelled"]))]
     pub state: String,
     /// Shards that were listed, and those at their end.
     pub shards: u64,
@@ -41,7 +44,8 @@ impl Standing {
 }
 
 /// What one mover has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Mover")]
 #[serde(default)]
 pub struct MoverStanding {
     /// What it calls itself.

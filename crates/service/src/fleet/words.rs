@@ -3,26 +3,33 @@
 use std::borrow::Cow;
 
 use data_encoding::BASE64;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_spec::options::Options;
 
 use super::{Ending, Extent, FleetError, FleetResult, PoolEndpoint, ShardContent, ShardLease};
+use crate::job::AnyOptions;
 use crate::job::JobId;
 use crate::object::object_if_any;
 
+/// Most endpoints of a pool.
+pub(crate) const MAX_ENDPOINTS: usize = 256;
+
 /// What is to be moved by many.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SpreadRequest {
     /// The sources.
     pub sources: Vec<String>,
     /// Where to.
     pub destination: String,
-    /// Options of the copies.
+    /// Options of the copies, by their names, as a job has them.
     #[serde(default, skip_serializing_if = "Options::is_empty")]
+    #[schemars(with = "AnyOptions")]
     pub options: Options,
     /// Network streams of all movers together, if there is a budget.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
     pub streams: Option<u16>,
     /// The pool that addresses of the form `NAME:/path` mean.
     #[serde(default, deserialize_with = "object_if_any", skip_serializing_if = "Option::is_none")]
@@ -30,17 +37,20 @@ pub struct SpreadRequest {
 }
 
 /// Endpoints that serve one tree.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Pool")]
 #[serde(deny_unknown_fields)]
 pub struct PoolWords {
     /// What it is called in addresses.
     pub name: String,
     /// Its endpoints.
+    #[schemars(length(min = 1, max = MAX_ENDPOINTS))]
     pub endpoints: Vec<EndpointWords>,
 }
 
 /// One of them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolEndpoint")]
 #[serde(deny_unknown_fields)]
 pub struct EndpointWords {
     /// What people call it.
@@ -48,6 +58,7 @@ pub struct EndpointWords {
     /// Where the tree is there; it may hold a ticket.
     pub address: String,
     /// Its part of the leases beside the others'.
+    #[schemars(range(min = 1))]
     pub weight: u32,
 }
 
@@ -88,7 +99,7 @@ impl SpreadRequest {
 }
 
 /// A run that has begun.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SpreadBegun {
     /// The job.
     pub id: JobId,
@@ -97,7 +108,8 @@ pub struct SpreadBegun {
 }
 
 /// Some of what was listed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Listed")]
 #[serde(deny_unknown_fields)]
 pub struct ListedShards {
     /// Shards.
@@ -112,7 +124,8 @@ pub struct ListedShards {
 }
 
 /// A shard, its names in base64 as they need not be text.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Shard")]
 pub struct ShardWords {
     /// Its key; nothing while it is listed.
     #[serde(default)]
@@ -123,12 +136,12 @@ pub struct ShardWords {
     pub files: u64,
     /// How many bytes.
     pub bytes: u64,
-    /// The names, a NUL byte behind each.
+    /// Names relative to the source, a NUL byte behind each, in base64.
     pub names: String,
-    /// Which bytes of the one file, if it is a range.
+    /// Where the range of the one file begins and ends that the shard is, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub range: Option<(u64, u64)>,
-    /// Whether it completes the one file, whose ranges are done.
+    /// Whether it completes the one file, all ranges of which have been moved.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub completes: bool,
 }
@@ -158,7 +171,7 @@ impl ShardWords {
 }
 
 /// A mover asks for work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
     /// What it calls itself.
@@ -174,7 +187,8 @@ pub struct ClaimRequest {
 }
 
 /// What it is told.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Claim")]
 #[serde(rename_all = "snake_case", tag = "answer")]
 pub enum ClaimAnswer {
     /// Do this.
@@ -212,7 +226,7 @@ impl ClaimAnswer {
 }
 
 /// A mover keeps its lease, and says what it sees.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenewRequest {
     /// The lease.
@@ -229,7 +243,7 @@ pub struct RenewRequest {
 }
 
 /// It is kept.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Renewed {
     /// How long it holds from before that was asked, in ms.
     pub term_ms: u64,
@@ -239,7 +253,7 @@ pub struct Renewed {
 }
 
 /// A mover ends its lease.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FinishRequest {
     /// The lease.
@@ -249,7 +263,8 @@ pub struct FinishRequest {
 }
 
 /// What became of one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ShardEnd")]
 pub struct EndingWords {
     /// Its key.
     pub id: u64,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_contract::summary::Status;
 use tidegate_control::{BitRate, ByteCount, PerStage};
@@ -11,7 +12,10 @@ use tidegate_control::{BitRate, ByteCount, PerStage};
 use tidegate_spec::pair::Pair;
 
 /// A moment, in milliseconds since 1970 in UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[schemars(inline)]
 #[serde(transparent)]
 pub struct Timestamp(pub i64);
 
@@ -41,7 +45,7 @@ impl fmt::Display for Timestamp {
 }
 
 /// How throughput was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// Between Tidegate's endpoints, memory to memory.
@@ -57,7 +61,7 @@ pub enum Method {
 }
 
 /// What a rate depends on besides the path: under other conditions it is another one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Conditions {
     /// Whether bulk travels unencrypted.
@@ -81,9 +85,10 @@ pub struct Conditions {
 }
 
 /// Our own jobs that ran over the path meanwhile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Beside {
-    /// How many ran for a part of the time at least.
+    /// Other jobs of the service that ran over the path meanwhile, for a part of the time at least; missing where that is
+    /// not known.
     #[serde(rename = "beside_jobs")]
     pub jobs: u32,
     /// What they moved together, over the whole time.
@@ -99,9 +104,10 @@ impl Beside {
 }
 
 /// How a rate came to be. Records of older versions, and those of others, tell nothing of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Circumstances {
-    /// What was set.
+    /// Under which settings it was measured, where they are not as usual, and at which path MTU, where that is known; missing
+    /// where nothing is known of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conditions: Option<Conditions>,
     /// Who else of ours ran.
@@ -110,7 +116,7 @@ pub struct Circumstances {
 }
 
 /// The throughput of so many streams, measured once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Sample {
     /// Between which sites.
     #[serde(flatten)]
@@ -126,6 +132,7 @@ pub struct Sample {
     pub bytes: ByteCount,
     /// Time taken for it.
     #[serde(rename = "duration_ms", with = "milliseconds")]
+    #[schemars(with = "u64")]
     pub duration: Duration,
     /// Under what.
     #[serde(flatten)]
@@ -136,7 +143,7 @@ pub struct Sample {
 }
 
 /// A number of streams and what it reached.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Parallel streams.
     pub streams: u32,
@@ -146,7 +153,7 @@ pub struct Point {
 }
 
 /// What an estimate was concluded by.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "basis", rename_all = "snake_case")]
 pub enum Basis {
     /// A model of throughput, fitted to the samples.
@@ -164,7 +171,8 @@ pub enum Basis {
 }
 
 /// What a path was expected to do, and with how many streams.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PastEstimate")]
 pub struct Estimate {
     /// Between which sites.
     #[serde(flatten)]
@@ -185,6 +193,7 @@ pub struct Estimate {
     pub cost_bytes: ByteCount,
     /// Time taken to find out.
     #[serde(rename = "cost_ms", with = "milliseconds")]
+    #[schemars(with = "u64")]
     pub cost: Duration,
     /// Under what.
     #[serde(flatten)]
@@ -195,7 +204,7 @@ pub struct Estimate {
 }
 
 /// Where the news of a transfer comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A transfer of our own.
@@ -207,7 +216,7 @@ pub enum Origin {
 }
 
 /// A transfer that ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Transfer {
     /// Between which sites.
     #[serde(flatten)]
@@ -232,6 +241,7 @@ pub struct Transfer {
     pub goodput: BitRate,
     /// From its start to its end.
     #[serde(rename = "duration_ms", with = "milliseconds")]
+    #[schemars(with = "u64")]
     pub duration: Duration,
     /// Segments retransmitted per segment sent, 0 to 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -243,6 +253,7 @@ pub struct Transfer {
         default,
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(with = "Option<u64>")]
     pub rtt: Option<Duration>,
     /// Segments retransmitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -261,7 +272,7 @@ pub struct Transfer {
 }
 
 /// Something that was decided, what was seen before, and why.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Decision {
     /// Between which sites.
     #[serde(flatten)]

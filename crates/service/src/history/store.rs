@@ -6,6 +6,7 @@ use std::marker::PhantomData;
 use std::str::FromStr;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use sqlx::any::{AnyArguments, AnyRow};
 use sqlx::query::Query as Statement;
@@ -103,16 +104,19 @@ impl Query {
 }
 
 /// Some records, the newest first.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(inline)]
 pub struct Page<K> {
     /// The records.
     pub records: Vec<K>,
     /// Where the next page begins, if there may be one.
+    #[schemars(with = "Option<String>")]
     pub next: Option<Cursor>,
 }
 
-/// What is known of a pair.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// What is known of a pair of sites.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Pair")]
 pub struct PairSummary {
     /// The sites.
     #[serde(flatten)]

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use thiserror::Error;
 
@@ -145,10 +146,23 @@ fn jobs(text: &str, format: Format, base: Option<&Path>) -> Result<Vec<Request>,
     Ok(jobs.into_iter().map(|(_, request)| request).collect())
 }
 
-#[derive(Deserialize)]
+/// A batch.
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Jobs<T> {
+#[schemars(inline)]
+pub(crate) struct Jobs<T> {
+    /// The jobs.
     job: Vec<T>,
+}
+
+/// What a job file of JSON is, which [`read`] takes apart so that it names what is wrong.
+#[derive(JsonSchema)]
+#[schemars(untagged, inline)]
+#[allow(dead_code, reason = "it is described alone")]
+pub(crate) enum JobsOfJson {
+    One(Box<Request>),
+    Many(Vec<Request>),
+    Batch(Jobs<Request>),
 }
 
 fn read_toml(text: &str) -> Result<Vec<(usize, Request)>, FileError> {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tidegate_contract::redact;
@@ -14,8 +15,11 @@ use tidegate_fetch::archive::Accession;
 use tidegate_spec::options::Options;
 
 use super::JobId;
-use super::spec::Spec;
-use super::values::{milliseconds, one_or_many, seconds, threshold, well_formed};
+use super::spec::{AnyOptions, Spec};
+use super::values::{
+    ReadAs, Sources, WrittenThreshold, WrittenTime, milliseconds, one_or_many, seconds, threshold,
+    well_formed,
+};
 use crate::names::{Names, name_of};
 use crate::sampler::SamplerKind;
 use tidegate_spec::address::{self, Route};
@@ -27,13 +31,15 @@ const MAX_SOURCES: usize = 1000;
 const MAX_ENTRIES: usize = 100;
 /// The most bytes of a whole request, which is what a row of the queue holds.
 const MAX_BYTES: usize = 128 << 10;
+/// A day in seconds.
+const DAY_S: u64 = 86_400;
 /// The most times that a job may be tried again.
 const MAX_RETRIES: u32 = 1000;
 /// The longest time that a job waits for an end that does not answer: a year, in seconds.
 const MAX_RETRY_FOR_S: u64 = 366 * 86_400;
 
 /// What kind of job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum JobKind {
     /// Moves data; takes its turn in the queue.
@@ -46,7 +52,7 @@ pub enum JobKind {
 }
 
 /// How the events of a job are written into its log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
     /// One line an event.
@@ -72,7 +78,8 @@ impl LogFormat {
 tidegate_control::named!(LogFormat, "format of a log");
 
 /// A job that must be done first.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(inline)]
 #[serde(untagged)]
 pub enum Dependency {
     /// By its number.
@@ -82,7 +89,8 @@ pub enum Dependency {
 }
 
 /// A job as it is asked for.
-#[derive(Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "JobRequest")]
 #[serde(deny_unknown_fields)]
 pub struct Request {
     /// What others of the same batch call it in `after`.
@@ -93,14 +101,19 @@ pub struct Request {
     pub kind: JobKind,
     /// Where the data is: one address or path, or several at the same place.
     #[serde(alias = "source", deserialize_with = "one_or_many")]
+    #[schemars(with = "ReadAs<Sources, Vec<String>>", extend("x-alias" = "source"))]
     pub sources: Vec<String>,
     /// Where it is to go.
     pub destination: String,
-    /// How much it is, where that is known; else files and servers are asked.
+    /// How much it is; else files and servers are asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<ByteCount>,
-    /// How it is moved, by the names of options.
+    /// Options by their names, with underscores, of what moves the data: `{"optimizer": "aimd", "limit_network": "80Mbit/s",
+    /// "delete": true}`. Rates are bit/s, sizes bytes and times seconds, as numbers or as texts with a unit. What is copied
+    /// stands in `filter` (rules in rsync's language, or `{"exclude": PATTERN}`, `{"include": PATTERN}`) and `files` (names
+    /// relative to the one source). Nothing in it names a file of the service's host.
     #[serde(default, skip_serializing_if = "Options::is_empty")]
+    #[schemars(with = "AnyOptions")]
     pub options: Options,
     /// Whether the streams are chosen and adapted; otherwise there is one.
     #[serde(default = "yes")]
@@ -111,22 +124,25 @@ pub struct Request {
     /// Jobs of a higher priority are begun first.
     #[serde(default)]
     pub priority: i32,
-    /// Jobs that must be done first.
+    /// Jobs that must be done first, by number or by name in the same batch.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<Dependency>,
     /// How often it is tried again after failures that may pass, other than that nobody answers.
     #[serde(default = "retries")]
+    #[schemars(range(max = MAX_RETRIES))]
     pub retries: u32,
     /// For how many seconds it is tried again while an end of it does not answer, since it last moved anything.
     #[serde(default = "retry_for")]
+    #[schemars(range(max = MAX_RETRY_FOR_S))]
     pub retry_for_s: u64,
-    /// How old an earlier estimate may be, in seconds; a day unless told otherwise.
+    /// How old an earlier estimate may be: seconds, or a text such as `30d`.
     #[serde(
         default,
         alias = "history_age",
         deserialize_with = "seconds",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(with = "Option<ReadAs<WrittenTime, u64>>", extend("default" = DAY_S, "x-alias" = "history_age"))]
     pub history_age_s: Option<u64>,
     /// TCP buffer of each stream, where the program takes one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -134,13 +150,14 @@ pub struct Request {
     /// Bytes moved for a sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_bytes: Option<ByteCount>,
-    /// How long a sample is, instead, in ms.
+    /// How long a sample is, instead: milliseconds, or a text such as `500ms`.
     #[serde(
         default,
         alias = "sample_time",
         deserialize_with = "milliseconds",
         skip_serializing_if = "Option::is_none"
     )]
+    #[schemars(with = "Option<ReadAs<WrittenTime, u64>>", extend("x-alias" = "sample_time"))]
     pub sample_ms: Option<u64>,
     /// What samples the path; by the addresses if it is left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -148,29 +165,33 @@ pub struct Request {
     /// `HOST:PORT` of an iperf3 server at the remote site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iperf3: Option<String>,
-    /// What one more stream must add for sampling to go on.
+    /// What one more stream must add for sampling to go on: a share of what the first carries, or a rate such as `20Mbit/s`.
     #[serde(default, deserialize_with = "threshold", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ReadAs<WrittenThreshold, Threshold>>")]
     pub threshold: Option<Threshold>,
-    /// Which models tell what more streams would bring.
+    /// Which models tell what more streams would bring: ours, or those of the papers as published.
     #[serde(default, skip_serializing_if = "ModelSelection::is_default")]
+    #[schemars(extend("default" = ModelSelection::default()))]
     pub model: ModelSelection,
     /// Whether it is sampled even where that costs more than it can bring.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(extend("default" = false))]
     pub always_sample: bool,
     /// What a learned rule decides by: the content of a policy file in base64. A job that was taken has its digest here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<String>,
-    /// Where the result is written.
+    /// A file for the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<PathBuf>,
-    /// Where messages are written.
+    /// A file for messages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub err: Option<PathBuf>,
-    /// Where events are appended.
+    /// A file that events are appended to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<PathBuf>,
-    /// How they are written there.
+    /// How events are written into the log: one a line, or as HTCondor writes its user logs. Of a ClassAd it is `htcondor`.
     #[serde(default, skip_serializing_if = "is_usual")]
+    #[schemars(extend("default" = LogFormat::default()))]
     pub log_format: LogFormat,
     /// The grid proxy certificate to use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -198,7 +219,7 @@ fn retries() -> u32 {
 }
 
 fn retry_for() -> u64 {
-    86_400
+    DAY_S
 }
 
 /// Without its secrets, as it may stand in a log.

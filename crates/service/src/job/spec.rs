@@ -1,5 +1,8 @@
 //! How the data of a job is to be moved: its options, as what moves it reads them.
 
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidegate_spec::archive::ArchiveSpec;
@@ -28,6 +31,32 @@ pub enum Spec {
     Put(Box<PutSpec>),
     /// By globus-url-copy.
     GridFtp(StreamSpec),
+}
+
+/// The options of any job in JSON: those that one of the specs has, or, of a job that was taken, what was said of them.
+pub(crate) struct AnyOptions;
+
+impl JsonSchema for AnyOptions {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "AnyOptions".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        if generator.contract().is_serialize() {
+            return json_schema!({"type": "object"});
+        }
+        let specs = [
+            generator.subschema_for::<CopySpec>(),
+            generator.subschema_for::<GetSpec>(),
+            generator.subschema_for::<PutSpec>(),
+            generator.subschema_for::<StreamSpec>(),
+        ];
+        json_schema!({"type": "object", "anyOf": specs})
+    }
 }
 
 impl Spec {
@@ -129,6 +158,10 @@ const fn program(route: Route) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_spec::control::ControlLocal;
+    use tidegate_spec::deletion::BackupDir;
+    use tidegate_spec::setup::Setup;
+
     use super::*;
 
     fn of(route: Route, is_archive: bool, options: &str) -> Result<Spec, String> {
@@ -138,18 +171,11 @@ mod tests {
     /// A spec holds nothing that only the user of the host that runs it may say, whatever is added to it.
     #[test]
     fn no_field_names_a_file_a_program_or_a_secret_of_the_services_host() {
-        let local = [
-            "policy",
-            "save_policy",
-            "bounds",
-            "max_workers",
-            "start",
-            "epochs",
-            "state",
+        // Options of the commands themselves, which this crate knows nothing of.
+        let of_commands = [
             "tls_ca",
             "tls_cert",
             "tls_key",
-            "ca",
             "outdir",
             "input_format",
             "base_url",
@@ -168,10 +194,6 @@ mod tests {
             "via",
             "advertise",
             "port_range",
-            "backup_dir",
-            "retry_for",
-            "json",
-            "quiet",
             "s3_endpoint",
             "gs_endpoint",
             "billing_project",
@@ -182,6 +204,15 @@ mod tests {
             "no_read_back",
             "retries",
         ];
+        let of_host = [
+            Options::all(&Setup::default()),
+            Options::all(&ControlLocal::default()),
+            Options::all(&BackupDir::default()),
+        ];
+        let of_host =
+            of_host.iter().flat_map(Options::iter).map(|(name, _)| name).filter(|name| *name != "control");
+        let local: Vec<&str> = of_host.chain(of_commands).collect();
+        assert!(local.len() > 40, "{local:?}");
         let empty = Options::default();
         for route in [Route::Copy, Route::Get, Route::Put, Route::GridFtp] {
             let spec = Spec::of(&empty, route, true).expect("what is usual");
@@ -191,7 +222,7 @@ mod tests {
             assert!(fields.len() > 2, "{spec:?}");
             let wrong: Vec<_> = fields.iter().filter(|field| local.contains(&field.as_str())).collect();
             assert!(wrong.is_empty(), "{wrong:?}");
-            for name in local {
+            for name in &local {
                 let text = format!("{{\"{name}\": \"/etc/passwd\"}}");
                 let why = of(route, true, &text).expect_err(name);
                 assert!(why.contains(&format!("\"{name}\" is no option of a job by")), "{why}");
@@ -204,6 +235,33 @@ mod tests {
         }
         let why = of(Route::Copy, false, r#"{"files_from": "/etc/passwd"}"#).expect_err("a file");
         assert!(why.contains("where the service runs"), "{why}");
+    }
+
+    /// Whatever field is a path is refused, if a job names a file by it.
+    #[test]
+    fn no_field_of_a_job_is_a_path() {
+        let mut generator = SchemaGenerator::default();
+        let mut paths = 0;
+        for (route, schema) in [
+            (Route::Copy, CopySpec::json_schema(&mut generator)),
+            (Route::Get, GetSpec::json_schema(&mut generator)),
+            (Route::Put, PutSpec::json_schema(&mut generator)),
+            (Route::GridFtp, StreamSpec::json_schema(&mut generator)),
+        ] {
+            let fields = schema.get("properties").and_then(Value::as_object).expect("fields");
+            let usual = Options::all(&CopySpec::default());
+            assert!(
+                route != Route::Copy || usual.iter().all(|(name, _)| fields.contains_key(name)),
+                "{fields:?}"
+            );
+            for name in fields.iter().filter(|(_, field)| field["format"] == "path").map(|(name, _)| name) {
+                let text = format!("{{\"{name}\": \"/etc/passwd\"}}");
+                let why = of(route, true, &text).expect_err(name);
+                assert!(why.contains("where the service runs"), "{why}");
+                paths += 1;
+            }
+        }
+        assert_eq!(paths, 1);
     }
 
     #[test]

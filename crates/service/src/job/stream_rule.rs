@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
 use tidegate_spec::form::time;
@@ -13,7 +14,8 @@ const MAX_EPOCH: Duration = Duration::from_secs(3600);
 const MIN_EPOCH: Duration = Duration::from_millis(100);
 
 /// The options of such a job.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
+#[schemars(rename = "GridFtpOptions")]
 #[serde(default)]
 pub struct StreamSpec {
     /// The rule that decides; without one streams stay as they are.
@@ -22,6 +24,7 @@ pub struct StreamSpec {
     /// How long an epoch is to be.
     #[arg(long, value_parser = tidegate_control::units::parse_duration)]
     #[serde(with = "time::option")]
+    #[schemars(with = "Option<time::WrittenTime>")]
     pub epoch: Option<Duration>,
     /// The seed of rules that draw.
     #[arg(long, default_value_t = 0)]

@@ -1,7 +1,10 @@
 //! How values are written in job files and in the API: numbers, or texts with their units.
 
+use std::borrow::Cow;
+use std::marker::PhantomData;
 use std::time::Duration;
 
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
 use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_control::units::parse_duration;
@@ -23,14 +26,36 @@ pub(super) fn well_formed(what: &str, text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// How a value looks in JSON that is read as `R` and written as `W`.
+pub(crate) struct ReadAs<R, W>(PhantomData<(R, W)>);
+
+impl<R: JsonSchema, W: JsonSchema> JsonSchema for ReadAs<R, W> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        W::schema_name()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        match generator.contract().is_serialize() {
+            true => generator.subschema_for::<W>(),
+            false => R::json_schema(generator),
+        }
+    }
+}
+
+/// One address, or a list of them.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "an address, or a list of addresses")]
+pub(crate) enum Sources {
+    One(String),
+    Many(Vec<String>),
+}
+
 /// One address, or a list of them.
 pub(crate) fn one_or_many<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "an address, or a list of addresses")]
-    enum Sources {
-        One(String),
-        Many(Vec<String>),
-    }
     Sources::deserialize(from).map(|sources| match sources {
         Sources::One(source) => vec![source],
         Sources::Many(sources) => sources,
@@ -57,40 +82,44 @@ pub(crate) fn milliseconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<
     })
 }
 
+/// A time as it is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a time as a number, or a text such as \"30d\" or \"500ms\"")]
+pub(crate) enum WrittenTime {
+    Number(u64),
+    Text(String),
+}
+
 enum Time {
     Number(u64),
     Unit(Duration),
 }
 
 fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Time>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a time as a number, or a text such as \"30d\" or \"500ms\"")]
-    enum Written {
-        Number(u64),
-        Text(String),
-    }
-    Ok(match Option::<Written>::deserialize(from)? {
+    Ok(match Option::<WrittenTime>::deserialize(from)? {
         None => None,
-        Some(Written::Number(number)) => Some(Time::Number(number)),
-        Some(Written::Text(text)) => {
+        Some(WrittenTime::Number(number)) => Some(Time::Number(number)),
+        Some(WrittenTime::Text(text)) => {
             Some(Time::Unit(parse_duration(&text).map_err(serde::de::Error::custom)?))
         }
     })
 }
 
+/// What a stream must add, as it is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(untagged, expecting = "a share such as 0.1 or \"10%\", or a rate such as \"20Mbit/s\"")]
+pub(crate) enum WrittenThreshold {
+    Share(f64),
+    Text(String),
+    Threshold(Threshold),
+}
+
 /// A share, a rate, or either as the API writes it.
 pub(crate) fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Threshold>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a share such as 0.1 or \"10%\", or a rate such as \"20Mbit/s\"")]
-    enum Written {
-        Share(f64),
-        Text(String),
-        Threshold(Threshold),
-    }
-    Ok(match Option::<Written>::deserialize(from)? {
+    Ok(match Option::<WrittenThreshold>::deserialize(from)? {
         None => None,
-        Some(Written::Share(share)) => Some(Threshold::Relative(share)),
-        Some(Written::Text(text)) => Some(text.parse().map_err(serde::de::Error::custom)?),
-        Some(Written::Threshold(threshold)) => Some(threshold),
+        Some(WrittenThreshold::Share(share)) => Some(Threshold::Relative(share)),
+        Some(WrittenThreshold::Text(text)) => Some(text.parse().map_err(serde::de::Error::custom)?),
+        Some(WrittenThreshold::Threshold(threshold)) => Some(threshold),
     })
 }

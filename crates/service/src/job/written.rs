@@ -1,14 +1,16 @@
 //! Summaries of jobs as the API and the queue have them: with the streams, averaged, as a number of its own.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use tidegate_contract::summary::Summary;
 
 /// A summary with that number.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Summary")]
 pub(crate) struct Written {
     #[serde(flatten)]
     summary: Summary,
-    /// All that older services wrote of the workers.
+    /// The network's part of `concurrency_mean`, which is all that older services wrote of it.
     #[serde(default)]
     streams_mean: f64,
 }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use schemars::JsonSchema;
 use sqlx::any::AnyRow;
 use sqlx::{Any, Row};
 
@@ -16,8 +17,9 @@ use crate::job::{JobId, Request};
 const MAX_KEY: usize = 255;
 
 /// What a client calls a submission, so that it is known when it comes again.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct IdempotencyKey(String);
+#[derive(Clone, Debug, PartialEq, Eq, Hash, JsonSchema)]
+#[schemars(inline)]
+pub struct IdempotencyKey(#[schemars(length(min = 1, max = MAX_KEY), regex(pattern = "^[ -~]+$"))] String);
 
 impl FromStr for IdempotencyKey {
     type Err = String;

@@ -109,6 +109,27 @@ async fn a_request_needs_the_token() {
     service.stop().await;
 }
 
+/// Whom the document says that a path answers, it does, and nobody else.
+#[tokio::test]
+async fn what_is_said_of_tokens_is_so() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let service = start(&config(scratch.path())).await;
+    let document = service.get("/api/v1/openapi.json", &[]).await.json();
+    let mut guarded = 0;
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, said) in item.as_object().expect("an item") {
+            let is_open = said.get("security").is_some_and(|ways| ways.as_array().is_some_and(Vec::is_empty));
+            let path = path.replace("{id}", "1").replace("{name}", "app.js");
+            let headers = [("content-type", "application/json")];
+            let answer = raw(service.address, &request(&method.to_uppercase(), &path, &headers, "{}")).await;
+            assert_eq!(answer.status == 401, !is_open, "{method} {path}: {answer:?}");
+            guarded += usize::from(!is_open);
+        }
+    }
+    assert!(guarded > 15, "{guarded}");
+    service.stop().await;
+}
+
 #[tokio::test]
 async fn a_browser_signs_in_by_the_link_and_only_our_page_changes_something() {
     let scratch = tempfile::tempdir().expect("a directory");

@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::client::{Answer, PATIENCE, raw, request};
+use super::described::Described;
 
 /// A service that is asked with its token.
 pub struct Asked {
@@ -17,6 +18,7 @@ pub struct Asked {
     /// What shows its token, as a header.
     pub bearer: String,
     state: tempfile::TempDir,
+    described: Described,
 }
 
 impl Asked {
@@ -29,13 +31,22 @@ impl Asked {
         let address = api.url().split("://").nth(1).expect("a URL").parse().expect("an address");
         let token = token_of(state.path()).expect("read").expect("made");
         tokio::spawn(api.serve(std::future::pending()));
-        Self { address, bearer: format!("Bearer {token}"), state }
+        let document = raw(address, &request("GET", "/api/v1/openapi.json", &[], "")).await.json();
+        Self { address, bearer: format!("Bearer {token}"), state, described: Described::new(document) }
     }
 
-    /// Asks it anything.
+    /// Asks it anything. What it answers as JSON must be what its document says.
     pub async fn ask(&self, method: &str, path: &str, kind: &str, body: &str) -> Answer {
-        let headers = [("authorization", &*self.bearer), ("content-type", kind)];
-        raw(self.address, &request(method, path, &headers, body)).await
+        self.ask_as(&self.bearer, method, path, kind, body).await
+    }
+
+    async fn ask_as(&self, bearer: &str, method: &str, path: &str, kind: &str, body: &str) -> Answer {
+        let headers = [("authorization", bearer), ("content-type", kind)];
+        let answer = raw(self.address, &request(method, path, &headers, body)).await;
+        if answer.header("content-type").is_some_and(|kind| kind.contains("json")) {
+            self.described.hold(method, path, body, answer.status, &answer.json());
+        }
+        answer
     }
 
     /// What GET answers, which must not fail.
@@ -90,7 +101,6 @@ impl Asked {
     /// Posts as whoever shows `token`.
     pub async fn post_as(&self, token: &str, path: &str, body: &Value) -> Answer {
         let bearer = format!("Bearer {token}");
-        let headers = [("authorization", &*bearer), ("content-type", "application/json")];
-        raw(self.address, &request("POST", path, &headers, &body.to_string())).await
+        self.ask_as(&bearer, "POST", path, "application/json", &body.to_string()).await
     }
 }

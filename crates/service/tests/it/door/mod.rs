@@ -2,6 +2,7 @@
 
 pub mod asked;
 pub mod client;
+pub mod described;
 
 use std::sync::Arc;
 use std::time::Duration;
