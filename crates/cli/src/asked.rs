@@ -24,6 +24,15 @@ pub enum Task {
     /// What `put` does.
     #[cfg(feature = "get")]
     Put(Call),
+    /// What `verify` does.
+    Verify(Call),
+    /// What `ls` does: a place.
+    Ls(Call),
+    /// What `hash` does: files.
+    Hash(Call),
+    /// What `estimate` does.
+    #[cfg(feature = "service")]
+    Estimate(Call),
     /// What is told as to `tidegate run -`.
     Told(Run),
 }
@@ -40,10 +49,23 @@ pub struct Call {
 }
 
 impl Call {
-    /// Has it end with an object of JSON, and say nothing to people besides.
+    /// Has it end with objects of JSON.
     pub(crate) fn in_json(&mut self) {
         self.options.set("json", true);
+    }
+
+    /// The same, and has it say nothing to people besides.
+    pub(crate) fn quietly_in_json(&mut self) {
+        self.in_json();
         self.options.set("quiet", true);
+    }
+}
+
+/// The one of what a call is about.
+pub(crate) fn only(mut places: Vec<OsString>) -> Result<OsString> {
+    match places.len() {
+        1 => Ok(places.remove(0)),
+        many => Err(usage(format!("one place is needed, and not {many}"))),
     }
 }
 

@@ -23,6 +23,9 @@ use self::jobs::JobCommand;
 use crate::asked::{Call, Task};
 use crate::caller::Caller;
 use crate::command::copy::CopyArgs;
+use crate::command::hash::HashArgs;
+use crate::command::ls::LsArgs;
+use crate::command::verify::VerifyArgs;
 use crate::exit::usage;
 #[cfg(feature = "get")]
 use crate::servers::{self, Instead};
@@ -53,9 +56,9 @@ enum Command {
     Server(ServerCommand),
     Run(command::run::RunArgs),
     Endpoint(command::endpoint::EndpointArgs),
-    Verify(Box<command::verify::VerifyArgs>),
-    Ls(command::ls::LsArgs),
-    Hash(command::hash::HashArgs),
+    Verify(Box<VerifyArgs>),
+    Ls(LsArgs),
+    Hash(HashArgs),
     Clean(command::clean::CleanArgs),
     Remote(command::remote::RemoteArgs),
     Ticket(command::ticket::TicketArgs),
@@ -139,6 +142,13 @@ impl Command {
             Task::Get(call) => ServerCommand::get(call)?.into(),
             #[cfg(feature = "get")]
             Task::Put(call) => ServerCommand::put(call)?.into(),
+            Task::Verify(Call { options, from, to }) => {
+                Self::Verify(Box::new(VerifyArgs::asked(&options, from, to)?))
+            }
+            Task::Ls(Call { options, from, .. }) => Self::Ls(LsArgs::asked(&options, from)?),
+            Task::Hash(Call { options, from, .. }) => Self::Hash(HashArgs::asked(&options, from)?),
+            #[cfg(feature = "service")]
+            Task::Estimate(call) => Self::Job(JobCommand::estimate(call)?),
         };
         Ok((command, false))
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::Path;
 
 use clap::{Args, Parser};
+use serde::{Deserialize, Serialize};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::path::inside;
 use tidegate_transfer::transfer::Interrupt;
@@ -21,12 +22,23 @@ use crate::settings::TrustArgs;
 use crate::ssh::{FarHost, SshArgs};
 
 /// Who is asked about files, and how.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 pub struct FileAccess {
     #[command(flatten)]
+    #[serde(flatten)]
     trust: TrustArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     ssh: SshArgs,
+}
+
+impl FileAccess {
+    /// The same as a program says it.
+    pub(crate) fn asked(self) -> Result<Self> {
+        self.ssh.check()?;
+        Ok(Self { trust: self.trust.or_said()?, ..self })
+    }
 }
 
 /// A place, and how it is reached, as words of a command line.

@@ -55,8 +55,6 @@ mod lesson;
 mod path_key;
 mod recorder;
 mod route;
-#[cfg(feature = "service")]
-mod sampling;
 
 mod path_store;
 

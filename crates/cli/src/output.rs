@@ -20,13 +20,19 @@ pub struct OutputArgs<const QUIET: bool = true, const EPOCHS: bool = true> {
     /// One JSON object on standard output, and nothing for people.
     pub json: bool,
     /// No view, and no summary for people.
+    #[serde(skip_serializing_if = "is_no_option::<_, QUIET>")]
     pub quiet: bool,
     /// Where each epoch is written as a line.
-    #[serde(with = "path_option")]
+    #[serde(with = "path_option", skip_serializing_if = "is_no_option::<_, EPOCHS>")]
     pub epochs: Option<PathBuf>,
 }
 
-impl<'de> Deserialize<'de> for OutputArgs {
+/// Whether the command has no such option, which nobody can then say by name.
+const fn is_no_option<T, const IS: bool>(_: &T) -> bool {
+    !IS
+}
+
+impl<'de, const QUIET: bool, const EPOCHS: bool> Deserialize<'de> for OutputArgs<QUIET, EPOCHS> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Default, Deserialize)]
         #[serde(default)]

@@ -1,6 +1,7 @@
 //! Options of every command that moves data between endpoints of ours, and what they become.
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use tidegate_spec::control::Control;
 use tidegate_spec::plane::{Patience, PlaneSpec};
 use tidegate_transfer::catalogue::Catalogues;
@@ -12,22 +13,36 @@ use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 use tidegate_transfer::wire::way::Carriers;
 
+use crate::exit::usage;
 use crate::settings::{TrustArgs, optimizer, pace};
 
 /// Who decides, how data is moved, and whom to trust.
-#[derive(Clone, Debug, Args)]
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 pub struct RouteArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     pub control: Control,
     #[command(flatten)]
+    #[serde(flatten)]
     pub plane: PlaneSpec,
     #[command(flatten)]
+    #[serde(flatten)]
     pub patience: Patience,
     #[command(flatten)]
+    #[serde(flatten)]
     pub trust: TrustArgs,
 }
 
 impl RouteArgs {
+    /// The same as a program says it: each value is where the command line has it.
+    pub fn asked(self) -> Result<Self> {
+        self.control.spec.check().map_err(usage)?;
+        self.plane.check().map_err(usage)?;
+        self.patience.check().map_err(usage)?;
+        Ok(Self { trust: self.trust.or_said()?, ..self })
+    }
+
     /// What both ends agree on.
     pub fn terms(&self) -> Terms {
         self.plane.terms(self.control.local.max_workers)

@@ -112,9 +112,12 @@ impl Drop for Run {
 /// The same, which ends with an object of JSON, and says nothing to people besides.
 fn in_json(mut asked: Task) -> Task {
     match &mut asked {
-        Task::Copy(call) => call.in_json(),
+        Task::Copy(call) => call.quietly_in_json(),
         #[cfg(feature = "get")]
-        Task::Get(call) | Task::Put(call) => call.in_json(),
+        Task::Get(call) | Task::Put(call) => call.quietly_in_json(),
+        Task::Verify(call) | Task::Ls(call) | Task::Hash(call) => call.in_json(),
+        #[cfg(feature = "service")]
+        Task::Estimate(call) => call.in_json(),
         Task::Words(words) => words.insert(0, "tidegate".into()),
         Task::Told(_) => {}
     }

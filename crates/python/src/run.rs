@@ -18,15 +18,15 @@ pub(crate) struct PyRun {
 
 #[pymethods]
 impl PyRun {
-    /// Begins `command` from `sources` to `destination` with `options`, a JSON object; one that has no such options by the
-    /// words of its command line, which are the `sources` then. `over` is called by another thread when it has ended.
+    /// Begins `command` from `sources` to `destination`, if there is one, with `options`, a JSON object. `over` is called by
+    /// another thread when it has ended.
     #[new]
-    #[pyo3(signature = (command, sources, destination = None, options = None, over = None))]
+    #[pyo3(signature = (command, sources, destination, options, over = None))]
     fn new(
         command: &str,
         sources: Vec<OsString>,
         destination: Option<OsString>,
-        options: Option<&str>,
+        options: &str,
         over: Option<Py<PyAny>>,
     ) -> PyResult<Self> {
         let asked = asked(command, sources, destination, options)?;
@@ -91,20 +91,18 @@ impl PyRun {
 }
 
 /// What a call asks for.
-fn asked(
-    command: &str,
-    sources: Vec<OsString>,
-    destination: Option<OsString>,
-    options: Option<&str>,
-) -> PyResult<Task> {
-    let options = options.map(serde_json::from_str::<Options>).transpose();
-    let options = options.map_err(|error| refuse(error.to_string()))?.unwrap_or_default();
-    let call = |to| Call { options, from: sources.clone(), to };
-    Ok(match (command, destination) {
-        ("copy", Some(to)) => Task::Copy(call(to)),
-        ("get", Some(to)) => Task::Get(call(to)),
-        ("put", Some(to)) => Task::Put(call(to)),
-        _ => Task::Words([OsString::from(command)].into_iter().chain(sources).collect()),
+fn asked(command: &str, from: Vec<OsString>, destination: Option<OsString>, options: &str) -> PyResult<Task> {
+    let options: Options = serde_json::from_str(options).map_err(|error| refuse(error.to_string()))?;
+    let call = Call { options, from, to: destination.unwrap_or_default() };
+    Ok(match command {
+        "copy" => Task::Copy(call),
+        "get" => Task::Get(call),
+        "put" => Task::Put(call),
+        "verify" => Task::Verify(call),
+        "estimate" => Task::Estimate(call),
+        "ls" => Task::Ls(call),
+        "hash" => Task::Hash(call),
+        other => return Err(refuse(format!("{other:?} is no command that runs in a program's process"))),
     })
 }
 

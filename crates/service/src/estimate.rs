@@ -32,7 +32,7 @@ use tidegate_spec::pair::Pair;
 
 pub use crate::sampler::ours::Program;
 pub use answer::{Answer, EstimateOrigin, PlottedCurve, Sampled, time_ms};
-pub use request::{EstimateRequest, Terms};
+pub use request::EstimateRequest;
 pub use sampling::SamplingEvent;
 pub use waiting::{estimate_and_wait, signalled};
 
@@ -156,7 +156,7 @@ impl Estimator {
         let pair = request.pair()?;
         let amount = request.amount()?;
         let sampler = request.sampler(&self.shared.program);
-        let most = sampler.as_ref().map_or(request.most_streams, |sampler| sampler.max_streams());
+        let most = sampler.as_ref().map_or(request.spec.max_streams, |sampler| sampler.max_streams());
         let doubling = request.doubling(most)?;
         let unknown = |why: &str| Answer::unknown(pair.clone(), request.bytes, why);
         let past = self.shared.past.as_ref();
@@ -169,7 +169,7 @@ impl Estimator {
         // History may know of a path that nothing measures: logs of it were imported.
         let mut sampler = match sampler {
             Ok(sampler) => sampler,
-            Err(error) if !request.use_history => return Err(error.into()),
+            Err(error) if !request.spec.sampling.history.use_history => return Err(error.into()),
             Err(error) => {
                 return match self.remembered(request, path, &mut notes).await {
                     Remembered::Young(answer) => Ok(*answer),
@@ -180,14 +180,15 @@ impl Estimator {
         if request.bytes.0 == 0 {
             return Ok(unknown("there is nothing to move"));
         }
-        let window = Window::Seconds(request.history_age_s);
-        if request.use_history
+        let age_s = request.spec.sampling.history.history_age.as_secs();
+        let window = Window::Seconds(age_s);
+        if request.spec.sampling.history.use_history
             && let Some(past) = past
             && let Some(answer) = past.answer(request, path, window, &mut notes).await
         {
             return Ok(answer);
         }
-        if !request.always_sample
+        if !request.spec.sampling.always_sample
             && let Some(why) = too_little(request.bytes, amount)
         {
             return Ok(match self.remembered(request, path, &mut notes).await {
@@ -207,7 +208,12 @@ impl Estimator {
         {
             return Ok(answer);
         }
-        let plan = SamplingPlan { doubling, amount, bytes: request.bytes, always: request.always_sample };
+        let plan = SamplingPlan {
+            doubling,
+            amount,
+            bytes: request.bytes,
+            always: request.spec.sampling.always_sample,
+        };
         // Not before: who waited for the path and is answered by what was found out takes nobody's slot.
         let slot = self.slot(tell).await?;
         let watch = self.shared.traffic.watch(&pair);
@@ -251,13 +257,14 @@ impl Estimator {
         notes: &mut Vec<String>,
     ) -> Remembered {
         let Some(past) = &self.shared.past else { return Remembered::Nothing };
-        let window = Window::Seconds(request.history_age_s);
+        let age_s = request.spec.sampling.history.history_age.as_secs();
+        let window = Window::Seconds(age_s);
         if let Some(answer) = past.answer(request, path, window, notes).await {
             return Remembered::Young(Box::new(answer));
         }
         match past.answer(request, path, Window::Ever, notes).await.map(|answer| answer.origin) {
             Some(EstimateOrigin::History { age_ms }) => {
-                Remembered::Old { age: Duration::from_millis(age_ms), most_s: request.history_age_s }
+                Remembered::Old { age: Duration::from_millis(age_ms), most_s: age_s }
             }
             _ => Remembered::Nothing,
         }
@@ -281,7 +288,7 @@ impl Estimator {
                 Into::into,
             ));
         }
-        let choice = choose_by(&points, if too_little { 1 } else { most }, &request.model.options());
+        let choice = choose_by(&points, if too_little { 1 } else { most }, &request.model().options());
         let mut answer =
             Answer { origin: EstimateOrigin::Sampled, sampler: Some(kind), cost_bytes, cost_ms, ..empty };
         answer.notes.extend(taken.iter().filter_map(|sampled| {
@@ -289,7 +296,7 @@ impl Estimator {
         }));
         answer.samples = taken;
         if !too_little {
-            answer.notes.extend(refused(request.model, &choice));
+            answer.notes.extend(refused(request.model(), &choice));
         }
         let mut answer = answer.chosen(choice, most);
         if too_little {

@@ -17,12 +17,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// The same for a field.
-pub(crate) fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
-    Object::deserialize(from).map(|Object(read)| read)
-}
-
-/// The same where there may be none.
+/// The same for a field, where there may be none.
 pub(crate) fn object_if_any<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {

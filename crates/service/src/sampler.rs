@@ -22,19 +22,12 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tidegate_control::{BitRate, ByteCount};
 
 use tidegate_contract::redact;
-use tidegate_spec::address::{End, Route};
-
-/// The shortest and the longest sample by time.
-pub(crate) const TIMES: std::ops::RangeInclusive<Duration> =
-    Duration::from_millis(400)..=Duration::from_secs(60);
-/// The smallest and the largest sample by bytes.
-pub(crate) const SIZES: std::ops::RangeInclusive<ByteCount> = ByteCount::kib(64)..=ByteCount::gib(64);
+pub use tidegate_spec::estimate::SamplerKind;
+use tidegate_spec::estimate::{SAMPLE_SIZE, SAMPLE_TIME};
 
 /// A sample by time is looked at in so many pieces, once its streams are up to speed, ...
 const PIECES: u32 = 5;
@@ -47,59 +40,15 @@ const RISING: Duration = Duration::from_secs(10);
 /// What is said of a rate that had no time to settle.
 const STILL_ROSE: &str = "its rate still rose when the sample ended";
 
-/// The programs that measure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum SamplerKind {
-    /// `tidegate probe`: from memory to memory, as the transfer itself would go.
-    Native,
-    /// `iperf3` against a server at the other site.
-    Iperf3,
-    /// `globus-url-copy` from `/dev/zero` to `/dev/null`, third-party if both ends are servers.
-    GridFtp,
-    /// Files of others' servers, of which a few ranges are read and thrown away.
-    Ranges,
-}
-
-impl SamplerKind {
-    /// Every one of them.
-    pub const ALL: [Self; 4] = [Self::Native, Self::Iperf3, Self::GridFtp, Self::Ranges];
-
-    /// How it is written.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Iperf3 => "iperf3",
-            Self::GridFtp => "gridftp",
-            Self::Ranges => "ranges",
-        }
-    }
-
-    /// Most streams that it can open.
-    pub const fn max_streams(self) -> u16 {
-        match self {
-            Self::Native => native::MAX_STREAMS,
-            Self::Iperf3 => iperf3::MAX_STREAMS,
-            Self::GridFtp => gridftp::MAX_STREAMS,
-            Self::Ranges => ranges::MAX_STREAMS,
-        }
-    }
-
-    /// What measures the way between two addresses; `None` if nothing of ours speaks to both. Of an FTP server that files
-    /// are got from those are read: it may be anybody's, and is there for its files.
-    pub fn of(source: &str, destination: &str) -> Option<Self> {
-        let (from, to) = (End::of(source).ok()?, End::of(destination).ok()?);
-        let has = |end| from == end || to == end;
-        match Route::of(from, to)? {
-            Route::Get if from.is_server() => Some(Self::Ranges),
-            Route::GridFtp => Some(Self::GridFtp),
-            Route::Copy if has(End::Endpoint) && !has(End::Ssh) => Some(Self::Native),
-            Route::Copy | Route::Get | Route::Put => None,
-        }
+/// Most streams that a sampler can open.
+pub(crate) const fn max_streams(kind: SamplerKind) -> u16 {
+    match kind {
+        SamplerKind::Native => native::MAX_STREAMS,
+        SamplerKind::Iperf3 => iperf3::MAX_STREAMS,
+        SamplerKind::GridFtp => gridftp::MAX_STREAMS,
+        SamplerKind::Ranges => ranges::MAX_STREAMS,
     }
 }
-
-tidegate_control::named!(SamplerKind, "sampler");
 
 /// How long, or how much, one sample is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,11 +74,11 @@ impl Amount {
 
     /// The same, if it is within what a sample may take.
     pub fn checked(self) -> Result<Self, SamplerError> {
-        let (fits, why) = match self {
-            Self::Time(time) => (TIMES.contains(&time), "a sample takes from 400ms to 60s"),
-            Self::Bytes(bytes) => (SIZES.contains(&bytes), "a sample has from 64KiB to 64GiB"),
+        let checked = match self {
+            Self::Time(time) => SAMPLE_TIME.within(time).map(Self::Time),
+            Self::Bytes(bytes) => SAMPLE_SIZE.within(bytes).map(Self::Bytes),
         };
-        if fits { Ok(self) } else { Err(SamplerError::new(Failure::Usage, why)) }
+        checked.map_err(|why| SamplerError::new(Failure::Usage, why))
     }
 
     /// How long a sample may take before it is given up: starting and connecting, and four times what was
@@ -201,7 +150,7 @@ pub trait Sampler: Send {
 
     /// Most streams that it can open.
     fn max_streams(&self) -> u16 {
-        self.kind().max_streams()
+        max_streams(self.kind())
     }
 
     /// Measures `streams` for about `amount`; it takes no longer than [`Amount::limit`].
@@ -213,28 +162,6 @@ mod tests {
     use tidegate_contract::text::MAX_SHOWN;
 
     use super::*;
-
-    #[test]
-    fn the_addresses_say_what_can_measure_between_them() {
-        for (source, destination, kind) in [
-            ("/data/big", "tg://ticket@host:1/x", Some(SamplerKind::Native)),
-            ("tg://a/x", "TG://b/y", Some(SamplerKind::Native)),
-            ("gsiftp://a/x", "ftp://b/y", Some(SamplerKind::GridFtp)),
-            ("file:///data", "gsiftp://b/y", Some(SamplerKind::GridFtp)),
-            ("/data/big", "/data/copy", None),
-            ("tg://a/x", "gsiftp://b/y", None),
-            ("https://a/x", "/data", Some(SamplerKind::Ranges)),
-            ("S3://a/x", "file:///data", Some(SamplerKind::Ranges)),
-            ("ftp://a/x", "/data", Some(SamplerKind::Ranges)),
-            ("https://a/x", "tg://b/y", None),
-            ("/data", "https://a/x", None),
-            ("/data", "ftp://a/x", Some(SamplerKind::GridFtp)),
-        ] {
-            assert_eq!(SamplerKind::of(source, destination), kind, "{source} {destination}");
-        }
-        assert_eq!("iperf3".parse(), Ok(SamplerKind::Iperf3));
-        assert!("iperf".parse::<SamplerKind>().is_err());
-    }
 
     #[test]
     fn an_error_is_one_line_without_secrets() {

@@ -92,13 +92,16 @@ pub struct ControlLocal {
 }
 
 /// Both, for what is no job of a service.
-#[derive(Clone, Debug, Default, PartialEq, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
+#[serde(default)]
 pub struct Control {
     /// The rule.
     #[command(flatten)]
+    #[serde(flatten)]
     pub spec: ControlSpec,
     /// What surrounds it.
     #[command(flatten)]
+    #[serde(flatten)]
     pub local: ControlLocal,
 }
 

@@ -108,6 +108,35 @@ pub(crate) mod size_option {
     }
 }
 
+/// What one more stream must add, which may be left out: a share, a rate, or either as it is written.
+pub mod threshold {
+    use serde::{Deserialize, Deserializer};
+    use tidegate_control::throughput_model::sampling::Threshold;
+
+    /// A threshold as it is written.
+    #[derive(Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(inline))]
+    #[serde(untagged, expecting = "a share such as 0.1 or \"10%\", or a rate such as \"20Mbit/s\"")]
+    pub enum WrittenThreshold {
+        /// A share of what the first stream carries.
+        Share(f64),
+        /// A share, as `10%`, or a rate, as `20Mbit/s`.
+        Text(String),
+        /// Either, by its name.
+        Threshold(Threshold),
+    }
+
+    /// Reads it, or null.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Threshold>, D::Error> {
+        Ok(match Option::<WrittenThreshold>::deserialize(from)? {
+            None => None,
+            Some(WrittenThreshold::Share(share)) => Some(Threshold::Relative(share)),
+            Some(WrittenThreshold::Text(text)) => Some(text.parse().map_err(serde::de::Error::custom)?),
+            Some(WrittenThreshold::Threshold(threshold)) => Some(threshold),
+        })
+    }
+}
+
 /// Lists of values, each by the text that shows it and that it is read from.
 pub mod texts {
     use std::fmt::Display;

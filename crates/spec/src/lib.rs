@@ -27,6 +27,9 @@ pub mod get;
 #[cfg(feature = "get")]
 pub mod put;
 
+#[cfg(feature = "get")]
+pub mod estimate;
+
 pub mod options;
 pub mod setup;
 

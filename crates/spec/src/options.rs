@@ -120,6 +120,11 @@ impl Options {
         self.0.get(name)?.as_str()
     }
 
+    /// What was said of `name`, which is said no more.
+    pub fn take(&mut self, name: &str) -> Option<Value> {
+        self.0.remove(name)
+    }
+
     /// Says more: lists become longer, and what else was said before of the same is forgotten.
     pub fn extend(&mut self, others: Self) {
         for (name, value) in others.0 {

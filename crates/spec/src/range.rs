@@ -28,6 +28,11 @@ impl<T: PartialOrd> Range<T> {
         }
     }
 
+    /// The least and the most.
+    pub const fn ends(&self) -> (&T, &T) {
+        (&self.least, &self.most)
+    }
+
     /// Whether the value of `option` lies within.
     pub fn check(&self, option: &str, value: T) -> Result<(), String> {
         self.within(value).map(drop).map_err(|why| format!("{option} {why}"))

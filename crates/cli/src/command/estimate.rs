@@ -7,21 +7,23 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::estimate::{
-    Answer, EstimateError, EstimateOrigin, EstimateRequest, Program, Sampled, SamplingEvent, Terms,
+    Answer, EstimateError, EstimateOrigin, EstimateRequest, Program, Sampled, SamplingEvent,
     estimate_and_wait, signalled,
 };
+use tidegate_spec::estimate::EstimateSpec;
+use tidegate_spec::form::path_option;
+use tidegate_spec::options::Options;
 use tidegate_transfer::error::Error;
-use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::wire::ticket::Address;
 
+use crate::asked::{only, read};
 use crate::caller::Caller;
 use crate::exit::{INTERRUPTED, SOME_FAILED, USAGE, in_one_line, of_kind, usage};
 use crate::output::JsonArgs;
 use crate::place::Place;
-use crate::sampling::SamplingArgs;
 use crate::service::{Service, address_there};
 use crate::settings::{TrustArgs, history_url};
 use crate::terminal;
@@ -30,24 +32,26 @@ use crate::terminal;
 ///
 /// Samples are taken with 1, 2, 4, … streams until more bring too little; a model of throughput through them
 /// gives the optimum. Samples and answer are remembered.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 pub struct EstimateArgs {
     /// Where the data is: tg://…, NAME:…, gsiftp://…, ftp://…, http(s)://…, s3://…, gs://… or a path of this host
     #[arg(value_name = "SRC")]
+    #[serde(skip)]
     source: OsString,
     /// Where it is to go: tg://…, NAME:…, gsiftp://…, ftp://… or a path of this host
     #[arg(value_name = "DST")]
+    #[serde(skip)]
     destination: OsString,
     /// How much there is [default: the size of SRC, if that is a file of this host]
     #[arg(long, value_name = "SIZE")]
     bytes: Option<ByteCount>,
     #[command(flatten)]
+    #[serde(flatten)]
     output: JsonArgs,
     #[command(flatten)]
-    sampling: SamplingArgs,
-    /// Most streams
-    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=512), help_heading = "Samples")]
-    max_streams: u16,
+    #[serde(flatten)]
+    spec: EstimateSpec,
     /// Where history is kept: sqlite:PATH or postgres://… [default: history.db in the state directory]
     #[arg(
         long,
@@ -57,25 +61,15 @@ pub struct EstimateArgs {
         help_heading = "History"
     )]
     database: Option<String>,
-    /// How the bulk will travel
-    #[arg(long, value_name = "PLANE", value_enum, default_value_t, help_heading = "Transfer")]
-    data_plane: DataPlane,
-    /// How content will be verified
-    #[arg(long, value_name = "CHECK", value_enum, default_value_t, help_heading = "Transfer")]
-    verify: Verify,
-    /// Rate of each network stream
-    #[arg(long, value_name = "RATE", help_heading = "Transfer")]
-    limit_network: Option<BitRate>,
-    /// Rate of all streams together
-    #[arg(long, value_name = "RATE", help_heading = "Transfer")]
-    limit_link: Option<BitRate>,
     /// Ask the running service at URL, which measures from its host and remembers; paths are paths of that host
     #[arg(long, value_name = "URL", conflicts_with = "database", help_heading = "Service")]
     server: Option<String>,
     /// The certificate authority of its certificate, PEM [default: the system's]
     #[arg(long, value_name = "FILE", env = "TIDEGATE_SERVER_CA", help_heading = "Service")]
+    #[serde(with = "path_option")]
     server_ca: Option<PathBuf>,
     #[command(flatten)]
+    #[serde(flatten)]
     trust: TrustArgs,
 }
 
@@ -175,16 +169,28 @@ fn ask(args: &EstimateArgs, server: &str, state: &Path, request: &EstimateReques
 }
 
 impl EstimateArgs {
+    /// An estimate with options that are told by their names.
+    pub fn asked(options: &Options, sources: Vec<OsString>, destination: OsString) -> Result<Self, Error> {
+        let args: Self = read(options)?;
+        args.spec.check().map_err(usage)?;
+        if args.server.is_some() && args.database.is_some() {
+            return Err(usage("--server cannot be used with --database"));
+        }
+        let database = said("TIDEGATE_DATABASE").filter(|_| args.server.is_none());
+        Ok(Self {
+            source: only(sources)?,
+            destination,
+            database: args.database.or_else(|| database.and_then(|url| url.into_string().ok())),
+            server_ca: args.server_ca.or_else(|| said("TIDEGATE_SERVER_CA").map(PathBuf::from)),
+            trust: args.trust.or_said()?,
+            ..args
+        })
+    }
+
     fn request(&self) -> Result<EstimateRequest, Error> {
         let bytes = match self.bytes {
             Some(bytes) => bytes,
             None => size_of(&self.source)?,
-        };
-        let terms = Terms {
-            clear: self.data_plane == DataPlane::Clear,
-            verify: Some(self.verify),
-            limit_network: self.limit_network,
-            limit_link: self.limit_link,
         };
         let (source, destination) = match self.server {
             // Names are those that the service knows.
@@ -194,26 +200,18 @@ impl EstimateArgs {
             }
             None => (address(&self.source)?, address(&self.destination)?),
         };
-        let sampling = &self.sampling;
-        let asked = EstimateRequest::new(source, destination, bytes);
         Ok(EstimateRequest {
-            sampler: sampling.sampler,
-            iperf3: sampling.iperf3.clone(),
-            sample_ms: sampling.sample_ms(),
-            sample_bytes: sampling.sample_size,
-            threshold: sampling.threshold,
-            model: sampling.model.unwrap_or_default(),
-            most_streams: self.max_streams,
-            use_history: sampling.use_history.is_some(),
-            history_age_s: sampling.use_history.map_or(asked.history_age_s, |age| age.as_secs()),
-            always_sample: sampling.always_sample,
-            buffer_bytes: sampling.tcp_buffer,
             // A proxy of this host is none of the service's.
             x509proxy: std::env::var_os("X509_USER_PROXY").filter(|_| self.server.is_none()).map(Into::into),
-            terms,
-            ..asked
+            spec: self.spec.clone(),
+            ..EstimateRequest::new(source, destination, bytes)
         })
     }
+}
+
+/// What the environment says by that name, if anything.
+fn said(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|said| !said.is_empty())
 }
 
 /// An argument as the service knows it: a URL as it is, a remembered name as its address, else a path.

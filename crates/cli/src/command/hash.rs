@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tidegate_spec::options::Options;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::hash::{FileHash, block_digest, hex};
 use tidegate_transfer::manifest::BLOCK;
@@ -17,6 +18,7 @@ use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
 
+use crate::asked::read;
 use crate::caller::Caller;
 use crate::exit::usage;
 use crate::output::JsonArgs;
@@ -24,14 +26,24 @@ use crate::output::JsonArgs;
 /// Print the BLAKE3 hashes of files, as b3sum does.
 ///
 /// A file is read by all processors at once. The hash is the one that transfers compare.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(after_help = crate::exit::HELP)]
 pub struct HashArgs {
     /// Files of this host
     #[arg(value_name = "FILE", required = true)]
+    #[serde(skip)]
     files: Vec<OsString>,
     #[command(flatten)]
+    #[serde(flatten)]
     output: JsonArgs,
+}
+
+impl HashArgs {
+    /// Hashes with options that are told by their names.
+    pub fn asked(options: &Options, files: Vec<OsString>) -> Result<Self> {
+        Ok(Self { files, ..read(options)? })
+    }
 }
 
 /// A file and its hash.

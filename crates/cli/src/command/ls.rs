@@ -4,12 +4,14 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use tidegate_spec::options::Options;
 use tidegate_transfer::error::Result;
 use tidegate_transfer::path::split;
 use tidegate_transfer::text::show;
 use tidegate_transfer::wire::files::{FileKind, FileStatus};
 
+use crate::asked::{only, read};
 use crate::caller::Caller;
 use crate::exit::SOME_FAILED;
 use crate::files::{FileAccess, Files};
@@ -19,11 +21,13 @@ use crate::output::JsonArgs;
 ///
 /// PLACE is what `copy` takes: tg://…, name:/path, user@host:path or a path of this host. What a link leads to is told,
 /// if that may be reached; links are not entered.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(after_help = crate::exit::HELP)]
 pub struct LsArgs {
     /// A directory, or a file
     #[arg(value_name = "PLACE")]
+    #[serde(skip)]
     place: OsString,
     /// Show permissions, size and time as well
     #[arg(short, long)]
@@ -32,9 +36,19 @@ pub struct LsArgs {
     #[arg(short = 'R', long)]
     recursive: bool,
     #[command(flatten)]
+    #[serde(flatten)]
     output: JsonArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     access: FileAccess,
+}
+
+impl LsArgs {
+    /// A list with options that are told by their names.
+    pub fn asked(options: &Options, places: Vec<OsString>) -> Result<Self> {
+        let args: Self = read(options)?;
+        Ok(Self { place: only(places)?, access: args.access.asked()?, ..args })
+    }
 }
 
 /// A file in the list.

@@ -14,12 +14,12 @@ use tidegate_service::job::file::{Format, MAX_JOBS, read};
 use tidegate_service::job::{Dependency, JobId, JobKind, Request, Spec};
 use tidegate_service::queue::IdempotencyKey;
 use tidegate_spec::address::{self, Route};
+use tidegate_spec::estimate::SamplingSpec;
 use tidegate_spec::filters::FilterSpec;
 use tidegate_spec::options::Options;
 use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
-use crate::sampling::SamplingArgs;
 use crate::service::jobs::wait_for;
 use crate::service::{Service, ServiceArgs, address_there};
 use crate::terminal;
@@ -66,7 +66,7 @@ pub struct SubmitArgs {
     #[arg(long)]
     no_optimization: bool,
     #[command(flatten)]
-    sampling: SamplingArgs,
+    sampling: SamplingSpec,
     #[command(flatten)]
     filters: FilterSpec,
     /// What the rule `policy` decides by (--option=--optimizer=policy): the content of FILE goes with the job
@@ -254,12 +254,15 @@ impl SubmitArgs {
         request.retry_for_s = self.retry_for.map_or(request.retry_for_s, |time| time.as_secs());
         request.bytes = self.bytes.or(request.bytes);
         let sampling = &self.sampling;
-        request.use_history |= sampling.use_history.is_some();
-        request.history_age_s = sampling.use_history.map(|age| age.as_secs()).or(request.history_age_s);
+        if sampling.history.use_history {
+            request.use_history = true;
+            request.history_age_s = Some(sampling.history.history_age.as_secs());
+        }
         request.sampler = sampling.sampler.or(request.sampler);
         request.iperf3 = sampling.iperf3.clone().or_else(|| request.iperf3.take());
         if sampling.sample_time.is_some() || sampling.sample_size.is_some() {
-            (request.sample_ms, request.sample_bytes) = (sampling.sample_ms(), sampling.sample_size);
+            let time = sampling.sample_time.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+            (request.sample_ms, request.sample_bytes) = (time, sampling.sample_size);
         }
         request.threshold = sampling.threshold.or(request.threshold);
         request.model = sampling.model.unwrap_or(request.model);

@@ -1,12 +1,17 @@
 //! `tidegate verify`: reads both sides and compares, without moving or writing anything.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Args;
+use serde::{Deserialize, Serialize};
 use tidegate_spec::filters::FilterSpec;
+use tidegate_spec::options::Options;
 use tidegate_spec::plane::LinkSpec;
+use tidegate_transfer::error::Result;
 use tidegate_transfer::terms::{Compare, Purpose};
 
+use crate::asked::read;
 use crate::caller::Caller;
 use crate::drive::Job;
 use crate::ends::Ends;
@@ -20,21 +25,37 @@ use crate::ssh::SshArgs;
 /// Takes the same arguments as the copy did. Every file of SRC is read on both sides and its BLAKE3
 /// compared; files that are missing at DST or differ are listed and give exit code 1. What is at DST
 /// besides is not looked at.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
 #[command(override_usage = "tidegate verify [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
 pub struct VerifyArgs {
     #[command(flatten)]
+    #[serde(skip)]
     paths: Paths,
     #[command(flatten)]
+    #[serde(flatten)]
     links: LinkSpec,
     #[command(flatten)]
+    #[serde(flatten)]
     filters: FilterSpec,
     #[command(flatten)]
+    #[serde(flatten)]
     pub output: JsonArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub route: RouteArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     ssh: SshArgs,
+}
+
+impl VerifyArgs {
+    /// A comparison with options that are told by their names.
+    pub fn asked(options: &Options, sources: Vec<OsString>, destination: OsString) -> Result<Self> {
+        let args: Self = read(options)?;
+        args.ssh.check()?;
+        Ok(Self { paths: Paths::of(sources, destination), route: args.route.asked()?, ..args })
+    }
 }
 
 /// Runs the command.

@@ -3,13 +3,16 @@
 use std::process::ExitCode;
 
 use clap::Subcommand;
+use tidegate_transfer::error::Error;
 
+use crate::asked::Call;
 use crate::caller::Caller;
 use crate::command;
+use crate::command::estimate::EstimateArgs;
 
 #[derive(Debug, Subcommand)]
 pub enum JobCommand {
-    Estimate(Box<command::estimate::EstimateArgs>),
+    Estimate(Box<EstimateArgs>),
     Serve(command::serve::ServeArgs),
     Submit(Box<command::submit::SubmitArgs>),
     Jobs(command::jobs::JobsArgs),
@@ -22,6 +25,11 @@ pub enum JobCommand {
 }
 
 impl JobCommand {
+    /// An estimate that a program asks for.
+    pub fn estimate(Call { options, from, to }: Call) -> Result<Self, Error> {
+        EstimateArgs::asked(&options, from, to).map(|args| Self::Estimate(Box::new(args)))
+    }
+
     /// Whether nothing is to be said unless something is wrong.
     pub fn is_quiet(&self) -> bool {
         matches!(self, Self::Spread(args) if args.output.quiet)

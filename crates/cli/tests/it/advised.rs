@@ -47,8 +47,8 @@ fn a_running_service_measures_remembers_and_tells_how_it_goes() {
     assert_eq!(samples["records"][0]["conditions"]["limits_bps"]["network"], 10_000_000, "{samples}");
     // A client that accepts events is told of each sample.
     let body = serde_json::json!({
-        "source": "/data/y", "destination": endpoint.at("x"), "bytes": 1u64 << 40, "most_streams": 2,
-        "terms": { "limit_network_bps": 20_000_000 },
+        "source": "/data/y", "destination": endpoint.at("x"), "bytes": 1u64 << 40, "max_streams": 2,
+        "limit_network": 20_000_000,
     });
     let told =
         common::service::post_for(&service, "/api/v1/estimates", "text/event-stream", &body.to_string());

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypedDict, TypeVar
 
 from ._asked import Rule, is_rule
 from ._core import Run
 from ._options import PARTS, CopyOptions, EstimateOptions, GetOptions, LsOptions, PutOptions, VerifyOptions
 from ._values import Place, as_json, place, places, text, texts, values
-from ._words import words
 from .errors import UsageError
 from .results import Estimate, ListedFile, RemoteFile, TransferResult
 
 Told = list[dict[str, Any]]
-
-# How a command of words tells of itself is this package's business.
-_JSON = {"json": True}
 
 # Options with which a command lists something, and moves nothing that a result could tell of.
 _LISTS = ("dry_run", "metadata_only")
@@ -43,10 +39,6 @@ def documented(command: str) -> Callable[[F], F]:
 _NONE = TypedDict("_NONE", {})
 
 
-# Commands that take values; others take words.
-_BY_VALUES = ("copy", "get", "put")
-
-
 @dataclass(frozen=True)
 class Call:
     """A command with its options as values, what it is about, and what it is asked by."""
@@ -60,14 +52,14 @@ class Call:
     """What decides in this process, if something does."""
     directory: str | None = None
     """Where it goes, if that is none of the places."""
+    is_between: bool = True
+    """Whether it is from some places to another."""
 
     def begin(self, optimizer: str | None, over: Callable[[], None] | None) -> Run:
         """Begins it, by the rule `optimizer` if there is one; `over` is called when it has ended."""
         said = self.options if optimizer is None else {**self.options, "optimizer": optimizer}
-        if self.command not in _BY_VALUES:
-            return Run(self.command, [*words(said), "--", *self.places], over=over)
         sources, destination = self.places, self.directory
-        if destination is None:
+        if self.is_between and destination is None:
             *sources, destination = sources
         return Run(self.command, sources, destination, as_json(said), over)
 
@@ -102,7 +94,7 @@ def copy(source: Place | Iterable[Place], destination: Place, options: Mapping[s
 
 def verify(source: Place | Iterable[Place], destination: Place, options: Mapping[str, Any]) -> Call:
     where = [*places("source", source), place("destination", destination)]
-    return _of("verify", VerifyOptions, options, _JSON, where)
+    return _of("verify", VerifyOptions, options, {}, where)
 
 
 def _names(names: str | Iterable[str]) -> list[str]:
@@ -125,7 +117,7 @@ def put(source: Place | Iterable[Place], destination: str, options: Mapping[str,
 
 def estimate(source: Place, destination: Place, options: Mapping[str, Any]) -> Call:
     where = [place("source", source), place("destination", destination)]
-    return _of("estimate", EstimateOptions, options, _JSON, where)
+    return _of("estimate", EstimateOptions, options, {}, where)
 
 
 def resolve(names: str | Iterable[str], options: Mapping[str, Any]) -> Call:
@@ -133,11 +125,11 @@ def resolve(names: str | Iterable[str], options: Mapping[str, Any]) -> Call:
 
 
 def ls(where: Place, options: Mapping[str, Any]) -> Call:
-    return _of("ls", LsOptions, options, _JSON, [place("place", where)])
+    return replace(_of("ls", LsOptions, options, {}, [place("place", where)]), is_between=False)
 
 
 def hash(path: Place) -> Call:
-    return Call("hash", dict(_JSON), [place("path", path)])
+    return Call("hash", {}, [place("path", path)], is_between=False)
 
 
 def result(told: Told) -> TransferResult:

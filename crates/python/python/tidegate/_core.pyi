@@ -248,8 +248,8 @@ class Run:
         cls,
         command: str,
         sources: Sequence[str],
-        destination: str | None = None,
-        options: str | None = None,
+        destination: str | None,
+        options: str,
         over: Callable[[], object] | None = None,
     ) -> Run: ...
     def interrupt(self) -> None: ...

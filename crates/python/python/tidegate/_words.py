@@ -1,4 +1,4 @@
-"""Options as words of a command line, for commands that take no values."""
+"""Options as words of a command line, for what runs as a program of its own."""
 
 from __future__ import annotations
 
@@ -10,13 +10,8 @@ from ._values import values
 
 def options(command: str, declared: type, given: Mapping[str, Any], without: Iterable[str] = ()) -> list[str]:
     """What `given` says, by the types that `declared`, a TypedDict, has: `max_workers=8` is --max-workers=8."""
-    return words(values(command, declared, given, without))
-
-
-def words(said: Mapping[str, Any]) -> list[str]:
-    """The same of what is checked."""
     found = []
-    for name, value in said.items():
+    for name, value in values(command, declared, given, without).items():
         option = f"--{name.replace('_', '-')}"
         if value is True:
             found.append(option)

@@ -67,7 +67,8 @@ pub fn prepare(directory: &Path, endpoint: &str) -> Result<bool, String> {
             json!({ "source": "/data", "destination": destination, "bytes": BYTES, "use_history": true });
         if !known {
             // What is sampled leaves the host to those who are answered.
-            asked["terms"] = json!({ "limit_network_bps": 10_000_000, "limit_link_bps": 40_000_000 });
+            asked["limit_network"] = 10_000_000.into();
+            asked["limit_link"] = 40_000_000.into();
         }
         let _ = writeln!(paths, "{}", json!({ "known": known, "request": asked }));
     }

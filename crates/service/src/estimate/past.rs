@@ -159,10 +159,10 @@ impl Past {
         };
         let question = Question {
             pair: pair.clone(),
-            most: request.most_streams,
-            model: request.model,
+            most: request.spec.max_streams,
+            model: request.model(),
             kind,
-            named: request.sampler.is_some(),
+            named: request.spec.sampling.sampler.is_some(),
             conditions: request.conditions(kind, mtu),
             window,
         };

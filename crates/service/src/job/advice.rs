@@ -1,6 +1,7 @@
 //! What a job says of its estimate and of its rule, held against what there is when it is submitted.
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use data_encoding::BASE64;
 use tidegate_contract::rule_line::is_program;
@@ -11,14 +12,14 @@ use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::{ByteCount, Utility};
 use tidegate_spec::address::{Route, scheme};
 use tidegate_spec::control::ControlSpec;
+use tidegate_spec::estimate::{DAY, EstimateSpec, HistorySpec, SampledTerms, SamplingSpec};
 use tidegate_spec::setup::Setup;
-use tidegate_transfer::terms::{DataPlane, Verify};
 
 use super::request::Request;
 use super::spec::Spec;
 use super::stream_rule::StreamRule;
 use super::values::well_formed;
-use crate::estimate::{EstimateRequest, Program, Terms};
+use crate::estimate::{EstimateRequest, Program};
 use crate::names::name_of;
 use crate::sampler::SamplerKind;
 use crate::sampler::iperf3::Server;
@@ -72,42 +73,44 @@ impl Request {
     pub fn estimate(&self, bytes: ByteCount, most: u16) -> Result<EstimateRequest, String> {
         let source = self.sources.first().ok_or("it has no source")?;
         let terms = match self.spec()? {
-            Spec::Copy(copy) => Terms {
-                clear: copy.plane.data_plane == DataPlane::Clear,
-                verify: Some(copy.plane.verify).filter(|verify| *verify != Verify::default()),
+            Spec::Copy(copy) => SampledTerms {
+                data_plane: copy.plane.data_plane,
+                verify: copy.plane.verify,
                 limit_network: copy.plane.limit_network,
                 limit_link: copy.plane.limit_link,
             },
-            Spec::Get(get) => Terms {
+            Spec::Get(get) => SampledTerms {
                 limit_network: get.requests.limit_network,
                 limit_link: get.requests.limit_rate,
-                ..Terms::default()
+                ..SampledTerms::default()
             },
-            Spec::Put(put) => Terms { limit_network: put.requests.limit_network, ..Terms::default() },
-            Spec::GridFtp(_) => Terms::default(),
+            Spec::Put(put) => {
+                SampledTerms { limit_network: put.requests.limit_network, ..SampledTerms::default() }
+            }
+            Spec::GridFtp(_) => SampledTerms::default(),
         };
         // History keeps what came from one archive apart from what came from another.
         let source = match self.is_archive() {
             true => self.pair()?.source.to_string(),
             false => source.clone(),
         };
-        let asked = EstimateRequest::new(source, self.destination.clone(), bytes);
-        Ok(EstimateRequest {
+        let history_age = self.history_age_s.map_or(DAY, Duration::from_secs);
+        let sampling = SamplingSpec {
             sampler: self.sampler,
             iperf3: self.iperf3.clone(),
-            sample_ms: self.sample_ms,
-            sample_bytes: self.sample_bytes,
+            sample_time: self.sample_ms.map(Duration::from_millis),
+            sample_size: self.sample_bytes,
             threshold: self.threshold,
-            model: self.model,
-            most_streams: most.max(1),
-            use_history: self.use_history,
-            history_age_s: self.history_age_s.unwrap_or(asked.history_age_s),
+            model: Some(self.model),
             always_sample: self.always_sample,
-            buffer_bytes: self.buffer_bytes,
+            tcp_buffer: self.buffer_bytes,
+            history: HistorySpec { use_history: self.use_history, history_age },
+        };
+        Ok(EstimateRequest {
             x509proxy: self.x509proxy.clone(),
             files: self.sources.iter().skip(1).cloned().collect(),
-            terms,
-            ..asked
+            spec: EstimateSpec { sampling, max_streams: most.max(1), terms },
+            ..EstimateRequest::new(source, self.destination.clone(), bytes)
         })
     }
 
@@ -213,6 +216,8 @@ mod tests {
     use tidegate_control::throughput_model::ModelSelection;
     use tidegate_control::throughput_model::sampling::Threshold;
 
+    use tidegate_transfer::terms::{DataPlane, Verify};
+
     use super::*;
 
     const POLICY: &[u8] = include_bytes!("../../../control/policies/universal.safetensors");
@@ -234,13 +239,24 @@ mod tests {
         };
         assert_eq!(request.check(), Ok(()));
         let made = request.estimate(ByteCount(5000), 12).expect("asked");
-        assert_eq!((made.bytes, made.most_streams, made.use_history), (ByteCount(5000), 12, true));
-        assert_eq!((made.sample_ms, made.history_age_s, made.threshold), (Some(500), 7, request.threshold));
-        assert_eq!(made.model, ModelSelection::DynamicOrder);
+        assert_eq!(
+            (made.bytes, made.spec.max_streams, made.spec.sampling.history.use_history),
+            (ByteCount(5000), 12, true)
+        );
+        let SamplingSpec { sample_time, history, threshold, model, .. } = made.spec.sampling.clone();
+        assert_eq!(
+            (sample_time, history.history_age),
+            (Some(Duration::from_millis(500)), Duration::from_secs(7))
+        );
+        assert_eq!((threshold, model), (request.threshold, Some(ModelSelection::DynamicOrder)));
         let limit = Some(BitRate::mbps(90));
-        let terms =
-            Terms { clear: true, verify: Some(Verify::Block), limit_network: limit, limit_link: None };
-        assert_eq!(made.terms, terms);
+        let terms = SampledTerms {
+            data_plane: DataPlane::Clear,
+            verify: Verify::Block,
+            limit_network: limit,
+            limit_link: None,
+        };
+        assert_eq!(made.spec.terms, terms);
     }
 
     #[test]

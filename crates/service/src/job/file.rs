@@ -501,7 +501,7 @@ mod tests {
                 assert_eq!(read[0].model, model);
                 // And asked of the estimator.
                 let asked = read[0].estimate(ByteCount(1), 8).expect("asked");
-                assert_eq!(asked.model, model);
+                assert_eq!(asked.spec.sampling.model, Some(model));
             }
             let refused = jobs(&form("newton")).expect_err("no such model").to_string();
             let told = ModelSelection::NAMES.iter().all(|name| refused.contains(name));

@@ -16,13 +16,11 @@ use tidegate_spec::options::Options;
 
 use super::JobId;
 use super::spec::{AnyOptions, Spec};
-use super::values::{
-    ReadAs, Sources, WrittenThreshold, WrittenTime, milliseconds, one_or_many, seconds, threshold,
-    well_formed,
-};
+use super::values::{ReadAs, Sources, WrittenTime, milliseconds, one_or_many, seconds, well_formed};
 use crate::names::{Names, name_of};
-use crate::sampler::SamplerKind;
 use tidegate_spec::address::{self, Route};
+use tidegate_spec::estimate::SamplerKind;
+use tidegate_spec::form::threshold;
 use tidegate_spec::pair::{Pair, Site};
 
 /// The most sources of one job.
@@ -166,8 +164,8 @@ pub struct Request {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iperf3: Option<String>,
     /// What one more stream must add for sampling to go on: a share of what the first carries, or a rate such as `20Mbit/s`.
-    #[serde(default, deserialize_with = "threshold", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<ReadAs<WrittenThreshold, Threshold>>")]
+    #[serde(default, deserialize_with = "threshold::deserialize", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<ReadAs<threshold::WrittenThreshold, Threshold>>")]
     pub threshold: Option<Threshold>,
     /// Which models tell what more streams would bring: ours, or those of the papers as published.
     #[serde(default, skip_serializing_if = "ModelSelection::is_default")]

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Deserializer};
-use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_control::units::parse_duration;
 
 /// The longest address, option, name or path; a ticket with a long path takes less.
@@ -102,24 +101,5 @@ fn time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Time>, D::Error> {
         Some(WrittenTime::Text(text)) => {
             Some(Time::Unit(parse_duration(&text).map_err(serde::de::Error::custom)?))
         }
-    })
-}
-
-/// What a stream must add, as it is written.
-#[derive(Deserialize, JsonSchema)]
-#[serde(untagged, expecting = "a share such as 0.1 or \"10%\", or a rate such as \"20Mbit/s\"")]
-pub(crate) enum WrittenThreshold {
-    Share(f64),
-    Text(String),
-    Threshold(Threshold),
-}
-
-/// A share, a rate, or either as the API writes it.
-pub(crate) fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Threshold>, D::Error> {
-    Ok(match Option::<WrittenThreshold>::deserialize(from)? {
-        None => None,
-        Some(WrittenThreshold::Share(share)) => Some(Threshold::Relative(share)),
-        Some(WrittenThreshold::Text(text)) => Some(text.parse().map_err(serde::de::Error::custom)?),
-        Some(WrittenThreshold::Threshold(threshold)) => Some(threshold),
     })
 }

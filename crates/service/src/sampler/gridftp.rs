@@ -11,15 +11,14 @@ use std::time::{Duration, Instant};
 
 use tidegate_control::throughput_model::settled;
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_spec::estimate::SAMPLE_SIZE;
 use url::Url;
 
 use crate::sampler::credential;
 use crate::sampler::growing::{Growing, Learned};
 use crate::sampler::program::{Invocation, ProgramEnd, ProgramOutput};
 use crate::sampler::watched::{self, Wanted};
-use crate::sampler::{
-    Amount, Failure, Measured, Measuring, SIZES, STILL_ROSE, Sampler, SamplerError, SamplerKind,
-};
+use crate::sampler::{Amount, Failure, Measured, Measuring, STILL_ROSE, Sampler, SamplerError, SamplerKind};
 
 /// Most streams asked of a server.
 pub(super) const MAX_STREAMS: u16 = 128;
@@ -133,7 +132,7 @@ impl GridFtp {
 
     /// Moves more than a sample needs, until it is stopped.
     fn watched(&self, streams: u16) -> Invocation {
-        self.command(streams, *SIZES.end(), WATCHED_BLOCK)
+        self.command(streams, *SAMPLE_SIZE.ends().1, WATCHED_BLOCK)
     }
 
     /// Moves `bytes` and answers with the time they took.
@@ -152,7 +151,7 @@ impl GridFtp {
         limit: Duration,
     ) -> Result<Measured, SamplerError> {
         let started = Instant::now();
-        let all = *SIZES.end();
+        let all = *SAMPLE_SIZE.ends().1;
         let conversation = Mutex::new(Conversation::default());
         let heard = || conversation.lock().unwrap_or_else(PoisonError::into_inner);
         let said = || {

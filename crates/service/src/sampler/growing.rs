@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_control::throughput_model::settled::rises;
 use tidegate_control::{BitRate, ByteCount};
 
-use crate::sampler::SIZES;
+use tidegate_spec::estimate::SAMPLE_SIZE;
 
 /// The first amount is carried in seconds even by a path of 1 Mbit/s; the next one is what the path would have carried, but
 /// not more than so many times the one before.
@@ -141,7 +141,8 @@ fn carried(rate: BitRate, time: Duration) -> ByteCount {
 
 /// What a sample may have.
 fn within(bytes: ByteCount) -> ByteCount {
-    bytes.clamp(*SIZES.start(), *SIZES.end())
+    let (least, most) = SAMPLE_SIZE.ends();
+    bytes.clamp(*least, *most)
 }
 
 #[cfg(test)]
@@ -223,9 +224,9 @@ mod tests {
     #[test]
     fn amounts_stay_within_bounds() {
         let huge = Learned { streams: 1, lost: SECOND, rate: BitRate(u64::MAX) };
-        assert_eq!(Growing::new(512, SECOND, Some(huge)).next(LEFT), Some(*SIZES.end()));
+        assert_eq!(Growing::new(512, SECOND, Some(huge)).next(LEFT), Some(*SAMPLE_SIZE.ends().1));
         let mut growing = Growing::new(1, SECOND, None);
-        growing.record(*SIZES.end(), Duration::ZERO);
+        growing.record(*SAMPLE_SIZE.ends().1, Duration::ZERO);
         assert_eq!(growing.next(LEFT), None, "there is no more");
     }
 }

@@ -15,6 +15,7 @@ use crate::mover::BoxFuture;
 use crate::traffic::OwnTraffic;
 use tidegate_spec::address::Route;
 use tidegate_spec::pair::Pair;
+use tidegate_transfer::terms::{DataPlane, Verify};
 
 use super::size::{Size, Sizes, UNKNOWN};
 use super::{Estimated, JobEstimator};
@@ -87,13 +88,13 @@ async fn begun_by_rule(
 /// What the rate of a job depends on besides its sites, on a path of that MTU.
 pub(super) fn conditions_of(request: &Request, most: u16, mtu_bytes: Option<ByteCount>) -> Conditions {
     let is_gridftp = request.route() == Ok(Route::GridFtp);
-    let terms = request.estimate(ByteCount(1), 1).map(|asked| asked.terms).unwrap_or_default();
+    let terms = request.estimate(ByteCount(1), 1).map(|asked| asked.spec.terms).unwrap_or_default();
     let limit = |(name, value): (&str, &Value)| {
         Some((name.strip_prefix("limit_")?.to_owned(), BitRate::deserialize(value).ok()?))
     };
     Conditions {
-        clear: terms.clear,
-        verify: terms.verify.map(|verify| verify.name().to_owned()),
+        clear: terms.data_plane == DataPlane::Clear,
+        verify: Some(terms.verify).filter(|how| *how != Verify::default()).map(|how| how.name().to_owned()),
         buffer_bytes: request.buffer_bytes.filter(|_| is_gridftp),
         mtu_bytes,
         limits_bps: request.options.iter().filter_map(limit).collect(),

@@ -11,7 +11,7 @@ use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_control::{BitRate, ByteCount};
 use tidegate_service::estimate::{
-    Answer, EstimateError, EstimateOrigin, EstimateRequest, Estimator, Program, SamplingEvent, Terms,
+    Answer, EstimateError, EstimateOrigin, EstimateRequest, Estimator, Program, SamplingEvent,
 };
 use tidegate_service::history::{
     Beside, Circumstances, Conditions, History, Method, Query, Record, Sample, Timestamp,
@@ -19,8 +19,10 @@ use tidegate_service::history::{
 use tidegate_service::job::{JobKind, Request};
 use tidegate_service::sampler::SamplerKind;
 use tidegate_service::scheduler::{Chooser, JobEstimator, Sizes};
+use tidegate_spec::estimate::{DAY, EstimateSpec, HistorySpec, SampledTerms};
 use tidegate_spec::pair::Pair;
 use tidegate_spec::setup::Setup;
+use tidegate_transfer::terms::DataPlane;
 
 /// What a probe of `$n` streams prints whose rate has settled.
 const PROBE: &str = r#"
@@ -83,6 +85,16 @@ fn request(bytes: ByteCount) -> EstimateRequest {
     EstimateRequest::new("/data", DESTINATION, bytes)
 }
 
+fn changed(mut request: EstimateRequest, change: impl FnOnce(&mut EstimateSpec)) -> EstimateRequest {
+    change(&mut request.spec);
+    request
+}
+
+/// The same, to be answered from history if it can be.
+fn of_history(request: EstimateRequest) -> EstimateRequest {
+    changed(request, |spec| spec.sampling.history.use_history = true)
+}
+
 async fn ask(estimator: &Estimator, request: &EstimateRequest) -> Result<Answer, EstimateError> {
     estimator.estimate(request, &mut |_| {}).await
 }
@@ -102,18 +114,18 @@ async fn what_is_measured_is_kept_and_answers_as_long_as_it_is_young() {
     assert_eq!(answer.samples.len(), 4, "1, 2, 4 and 8");
     assert_eq!(events.iter().filter(|event| matches!(event, SamplingEvent::Sampled(_))).count(), 4);
     assert_eq!(place.kept().await, 4);
-    let again = EstimateRequest { use_history: true, ..request(ByteCount::gib(1)) };
+    let again = of_history(request(ByteCount::gib(1)));
     let known = ask(&estimator, &again).await.expect("an answer");
     assert!(is_from_history(&known) && known.streams == 4 && known.cost_ms == 0, "{known:?}");
     assert_eq!(known.throughput_bps, answer.throughput_bps);
     // Another server that shares the history, with fewer streams allowed.
-    let two = EstimateRequest { most_streams: 2, ..again.clone() };
+    let two = changed(again.clone(), |spec| spec.max_streams = 2);
     let known = ask(&place.estimator(PROBE), &two).await.expect("an answer");
     assert!(is_from_history(&known) && known.streams == 2, "{known:?}");
     assert_eq!(known.throughput_bps.map(|rate| rate.as_mbps().round()), Some(200.0));
     // Too old, or measured by something else.
     tokio::time::sleep(Duration::from_millis(5)).await;
-    let old = EstimateRequest { history_age_s: 0, ..again.clone() };
+    let old = changed(again.clone(), |spec| spec.sampling.history.history_age = Duration::ZERO);
     assert_eq!(ask(&estimator, &old).await.expect("an answer").origin, EstimateOrigin::Sampled);
     assert_eq!(place.kept().await, 8);
 }
@@ -134,7 +146,7 @@ async fn samples_of_others_answer_before_anybody_has_asked() {
         })
     };
     let estimator = place.estimator("exit 1");
-    let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(1)) };
+    let asked = of_history(request(ByteCount::gib(1)));
     place.history.record(&[sample((1, 50), 60), sample((2, 100), 60)]).await.expect("kept");
     assert!(matches!(ask(&estimator, &asked).await, Err(EstimateError::Unknown(_))), "two are too few");
     place.history.record(&[sample((4, 200), 60), sample((8, 210), 30)]).await.expect("kept");
@@ -144,7 +156,7 @@ async fn samples_of_others_answer_before_anybody_has_asked() {
     let EstimateOrigin::History { age_ms } = answer.origin else { panic!("{answer:?}") };
     assert!((30_000..60_000).contains(&age_ms) && (3..=8).contains(&answer.streams), "{answer:?}");
     // Not by what was asked for.
-    let other = EstimateRequest { sampler: Some(SamplerKind::Native), ..asked };
+    let other = changed(asked, |spec| spec.sampling.sampler = Some(SamplerKind::Native));
     assert!(matches!(ask(&estimator, &other).await, Err(EstimateError::Unknown(_))));
 }
 
@@ -188,7 +200,7 @@ async fn samples_of_others_keep_nobody_from_an_answer_of_history() {
         })
         .collect();
     tokio::time::sleep(Duration::from_millis(100)).await;
-    let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(10)) };
+    let asked = of_history(request(ByteCount::gib(10)));
     let answer = tokio::time::timeout(Duration::from_secs(60), ask(&estimator, &asked)).await;
     assert!(is_from_history(&answer.expect("it waits for none").expect("known")));
     assert!(sampling.iter().all(|one| !one.is_finished()));
@@ -228,7 +240,7 @@ async fn a_history_that_is_lost_holds_nobody_up() {
     let place = Place::new().await;
     let estimator = place.estimator(PROBE);
     place.history.close().await;
-    let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(10)) };
+    let asked = of_history(request(ByteCount::gib(10)));
     let answer = ask(&estimator, &asked).await.expect("an answer");
     assert_eq!((answer.origin, answer.streams), (EstimateOrigin::Sampled, 4));
     assert!(answer.notes.iter().any(|note| note.contains("not remembered")), "{answer:?}");
@@ -287,22 +299,25 @@ async fn a_rate_answers_for_the_conditions_it_was_measured_under() {
     records.extend(known(&Circumstances::default(), Method::Native, 50));
     place.history.record(&records).await.expect("kept");
     let estimator = place.estimator("exit 1");
-    let asked = |terms| EstimateRequest { use_history: true, terms, ..request(ByteCount::gib(1)) };
-    let clear = ask(&estimator, &asked(Terms { clear: true, ..Terms::default() })).await.expect("known");
+    let asked = |terms| of_history(changed(request(ByteCount::gib(1)), |spec| spec.terms = terms));
+    let clear =
+        ask(&estimator, &asked(SampledTerms { data_plane: DataPlane::Clear, ..SampledTerms::default() }))
+            .await
+            .expect("known");
     assert_eq!((rounded(&clear), clear.notes.len()), (Some(360.0), 0), "{clear:?}");
-    let limit = Terms { limit_network: Some(BitRate::mbps(20)), ..Terms::default() };
+    let limit = SampledTerms { limit_network: Some(BitRate::mbps(20)), ..SampledTerms::default() };
     let slow = ask(&estimator, &asked(limit.clone())).await.expect("known");
     assert_eq!((rounded(&slow), slow.notes.len()), (Some(80.0), 0), "{slow:?}");
-    let loose = ask(&estimator, &asked(Terms::default())).await.expect("known");
+    let loose = ask(&estimator, &asked(SampledTerms::default())).await.expect("known");
     assert_eq!(rounded(&loose), Some(200.0), "{loose:?}");
     assert!(loose.notes.iter().any(|note| note.contains("nothing is known of data plane")), "{loose:?}");
     // Who keeps to another limit is not answered by what is said of none.
-    let other = Terms { limit_network: Some(BitRate::mbps(30)), ..limit };
+    let other = SampledTerms { limit_network: Some(BitRate::mbps(30)), ..limit };
     assert!(matches!(ask(&estimator, &asked(other)).await, Err(EstimateError::Unknown(_))));
     // What is measured now is kept under its conditions, and no loose one is taken any more.
     let estimator = place.estimator(PROBE);
     let measured = ask(&estimator, &request(ByteCount::gib(10))).await.expect("measured");
-    let known = ask(&estimator, &asked(Terms::default())).await.expect("known");
+    let known = ask(&estimator, &asked(SampledTerms::default())).await.expect("known");
     assert!(is_from_history(&known) && known.throughput_bps == measured.throughput_bps, "{known:?}");
     assert_eq!(known.notes, measured.notes);
 }
@@ -320,9 +335,9 @@ async fn a_sample_at_another_mtu_is_no_answer() {
         let beside = Some(Beside::default());
         known_between(&between, &Circumstances { conditions, beside }, Method::Native, mbps)
     };
-    let terms = Terms { clear: true, ..Terms::default() };
+    let terms = SampledTerms { data_plane: DataPlane::Clear, ..SampledTerms::default() };
     let new = || EstimateRequest::new("/data", to, ByteCount::gib(10));
-    let asked = EstimateRequest { use_history: true, terms: terms.clone(), ..new() };
+    let asked = of_history(changed(new(), |spec| spec.terms = terms.clone()));
     let answer = |script: &'static str| {
         let (estimator, asked) = (place.estimator(script), &asked);
         async move { ask(&estimator, asked).await }
@@ -336,13 +351,14 @@ async fn a_sample_at_another_mtu_is_no_answer() {
     assert!(is_from_history(&old) && rounded(&old) == Some(200.0), "{old:?}");
     assert_eq!(old.notes, ["nothing is known of the path MTU when it was measured"]);
     // Under other conditions besides not even that answers.
-    let tls = EstimateRequest { use_history: true, ..new() };
+    let tls = of_history(new());
     assert!(matches!(ask(&place.estimator("exit 1"), &tls).await, Err(EstimateError::Unknown(_))));
     place.history.record(&at(Some(now), 70)).await.expect("kept");
     let same = answer("exit 1").await.expect("known");
     assert_eq!((rounded(&same), same.notes.len()), (Some(280.0), 0), "{same:?}");
     // What is measured now is kept under the MTU of now.
-    let measured = ask(&place.estimator(PROBE), &EstimateRequest { terms, ..new() }).await.expect("measured");
+    let measured =
+        ask(&place.estimator(PROBE), &changed(new(), |spec| spec.terms = terms)).await.expect("measured");
     assert_eq!(measured.origin, EstimateOrigin::Sampled);
     let kept = place.history.samples(&between, Timestamp::now().before(Duration::from_secs(60)), true).await;
     let kept = kept.expect("read");
@@ -353,7 +369,9 @@ async fn a_sample_at_another_mtu_is_no_answer() {
 #[tokio::test]
 async fn the_models_that_are_asked_for_answer() {
     let place = Place::new().await;
-    let asked = |model: ModelSelection| EstimateRequest { model, ..request(ByteCount::gib(10)) };
+    let asked = |model: ModelSelection| {
+        changed(request(ByteCount::gib(10)), |spec| spec.sampling.model = Some(model))
+    };
     let ours = ask(&place.estimator(PROBE), &asked(ModelSelection::default())).await.expect("measured");
     // A link with a knee is no curve of EOS's two: the nearer one has its peak beyond.
     let published = ask(&place.estimator(PROBE), &asked(ModelSelection::Published)).await.expect("measured");
@@ -363,7 +381,7 @@ async fn the_models_that_are_asked_for_answer() {
     // What was measured for one answers all: history keeps samples, and models are asked anew.
     let estimator = place.estimator("exit 1");
     for model in ModelSelection::ALL {
-        let known = EstimateRequest { use_history: true, ..asked(model) };
+        let known = of_history(asked(model));
         let known = ask(&estimator, &known).await.expect("known");
         assert!(is_from_history(&known), "{known:?}");
         match (model, known.model) {
@@ -385,7 +403,7 @@ async fn what_was_measured_beside_our_own_jobs_is_no_capacity() {
     let estimator = place.estimator(&format!("sleep 0.1\n{PROBE}"));
     let mut job = estimator.traffic().join(&pair());
     job.has_moved(ByteCount::mib(64));
-    let asked = EstimateRequest { use_history: true, ..request(ByteCount::gib(10)) };
+    let asked = of_history(request(ByteCount::gib(10)));
     // Two who ask at once share what is measured, since both would measure beside the same job.
     let (one, two) = tokio::join!(ask(&estimator, &asked), ask(&estimator, &asked));
     let (one, two) = (one.expect("an answer"), two.expect("an answer"));
@@ -422,10 +440,11 @@ async fn old_logs_answer_whoever_accepts_their_age_even_where_nothing_samples() 
     records.push(Record::from(Sample { pair: pair.clone(), ..one }));
     place.history.record(&records).await.expect("kept");
     let estimator = place.estimator("exit 1");
-    let asked = |age: Duration| EstimateRequest {
-        use_history: true,
-        history_age_s: age.as_secs(),
-        ..EstimateRequest::new("https://mirror.example.org/x", "/data", ByteCount::gib(1))
+    let asked = |age: Duration| {
+        let asked = EstimateRequest::new("https://mirror.example.org/x", "/data", ByteCount::gib(1));
+        changed(asked, |spec| {
+            spec.sampling.history = HistorySpec { use_history: true, history_age: age };
+        })
     };
     let error = ask(&estimator, &asked(years(2))).await.expect_err("too old");
     assert!(matches!(error, EstimateError::Unknown(_)), "{error:?}");
@@ -447,7 +466,7 @@ async fn of_a_server_that_files_are_got_from_those_are_read() {
         let answer = ask(&estimator, &asked).await.expect("sampled");
         assert_eq!((answer.sampler, answer.streams), (Some(SamplerKind::Ranges), 4), "{answer:?}");
         // It is known by its method, and of a public archive's server no more is asked than it bears.
-        let known = EstimateRequest { use_history: true, sampler: Some(SamplerKind::Ranges), ..asked };
+        let known = of_history(changed(asked, |spec| spec.sampling.sampler = Some(SamplerKind::Ranges)));
         assert!(is_from_history(&ask(&estimator, &known).await.expect("known")));
     }
     let rate = [("optimizer", "fixed"), ("limit_rate", "80Mbit/s")];
@@ -522,7 +541,8 @@ async fn what_is_older_than_is_taken_answers_nobody_and_is_told_of() {
     };
     // It cannot be measured, or is not worth it: with and without history asked for.
     for use_history in [false, true] {
-        let asked = EstimateRequest { use_history, ..request(ByteCount::gib(10)) };
+        let asked =
+            changed(request(ByteCount::gib(10)), |spec| spec.sampling.history.use_history = use_history);
         told(&ask(&estimator, &asked).await.expect_err("too old").to_string());
         let small =
             ask(&estimator, &EstimateRequest { bytes: ByteCount(1000), ..asked }).await.expect("an answer");
@@ -535,7 +555,7 @@ async fn what_is_older_than_is_taken_answers_nobody_and_is_told_of() {
     told(&chooser.estimate(taken(1000), 32).await.expect_err("too old"));
     let estimated = chooser.estimate(taken(1100), 32).await.expect("known");
     assert!(estimated.reason.contains("from history of 1093 days ago"), "{estimated:?}");
-    let asked = EstimateRequest { history_age_s: 1100 * 86_400, ..request(ByteCount(1000)) };
+    let asked = changed(request(ByteCount(1000)), |spec| spec.sampling.history.history_age = DAY * 1100);
     assert!(is_from_history(&ask(&estimator, &asked).await.expect("known")));
 }
 
