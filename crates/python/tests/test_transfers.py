@@ -383,6 +383,26 @@ class NumbersTest(TransferTest):
         kept = tidegate._values.in_keywords("see `tidegate copy --help`, a--links, x/--links and --none", tidegate.CopyOptions)
         self.assertEqual(kept, "see `tidegate copy --help`, a--links, x/--links and --none")
 
+    def test_what_every_command_is_told_it_reads_as_values(self):
+        here, there, nowhere = str(self.data), str(self.home / "there"), "tg://T@127.0.0.1:1/x"
+        for call, wanted in (
+            (lambda: tidegate.estimate(here, nowhere, sampler="ping"), "'ping' for 'sampler'"),
+            (lambda: tidegate.estimate(here, nowhere, bytes="much"), "'much' for 'bytes'"),
+            (lambda: tidegate.estimate(here, nowhere, sample_time=timedelta(milliseconds=1)), "from 400ms to 60s"),
+            (lambda: tidegate.estimate(here, nowhere, sample_time=1, sample_size=1 << 20), "not both"),
+            (lambda: tidegate.estimate(here, nowhere, max_streams=0), "from 1 to 512"),
+            (lambda: tidegate.estimate(here, nowhere, use_history="soon"), "'soon' for 'use_history'"),
+            (lambda: tidegate.estimate(here, nowhere, server="http://h", database="sqlite:x"), "database"),
+            (lambda: tidegate.verify(here, there, staging=1), "staging must be from 1MiB"),
+            (lambda: tidegate.verify(here, there, epoch=timedelta(microseconds=1)), "epoch must be from 100ms"),
+            (lambda: tidegate.verify(here, there, verify="md5"), "blake3, block"),
+            (lambda: tidegate.ls(here, tls_ca="x"), "go together"),
+        ):
+            with self.subTest(wanted=wanted), self.assertRaises(tidegate.UsageError) as raised:
+                call()
+            message = str(raised.exception)
+            self.assertTrue(wanted in message and "\n" not in message, message)
+
     def test_help_tells_each_option_and_what_holds_without_it(self):
         for name in ("copy", "verify", "get", "put", "estimate", "ls"):
             told = inspect.getdoc(getattr(tidegate, name))

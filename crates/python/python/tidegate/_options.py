@@ -426,11 +426,11 @@ class EstimateOptions(_TrustOptions, total=False):
     tcp_buffer: The buffer of each connection, for iperf3 and gridftp
     use_history: Take the answer from history, if it is not older than AGE (default: 1d)
     max_streams: Most streams (default: 32)
-    database: Where history is kept: sqlite:PATH or postgres://… (default: history.db in the state directory)
     data_plane: How the bulk will travel (default: tls)
     verify: How content will be verified (default: blake3)
     limit_network: Rate of each network stream
     limit_link: Rate of all streams together
+    database: Where history is kept: sqlite:PATH or postgres://… (default: history.db in the state directory)
     server: Ask the running service at URL, which measures from its host and remembers; paths are paths of that host
     server_ca: The certificate authority of its certificate, PEM (default: the system's)
     """
@@ -446,11 +446,11 @@ class EstimateOptions(_TrustOptions, total=False):
     tcp_buffer: str | Bytes
     use_history: str | timedelta | Seconds
     max_streams: int
-    database: str
     data_plane: Literal["tls", "clear"]
     verify: Literal["blake3", "block"]
     limit_network: str | BitsPerSecond
     limit_link: str | BitsPerSecond
+    database: str
     server: str
     server_ca: str | PathLike[str]
 
