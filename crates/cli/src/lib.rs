@@ -111,11 +111,18 @@ mod run;
 
 mod moves;
 
+mod serving;
+
+#[cfg(feature = "service")]
+mod advised;
+
 #[cfg(feature = "service")]
 mod condor;
 
 mod program;
 
+#[cfg(feature = "service")]
+pub use advised::{Estimate, EstimateBuilder};
 pub use asked::{Call, Task};
 pub use files::{FileAccess, Files};
 pub use monitor::Progress;
@@ -124,10 +131,15 @@ pub use moves::{Failure, Running, Transfer, TransferBuilder};
 pub use moves::{Get, GetBuilder, Put, PutBuilder};
 pub use program::{main, main_in_process};
 pub use run::{Outcome, Refused, Run, program_is_at};
+pub use serving::{Endpoint, EndpointBuilder, Serving};
 pub use tidegate_contract::error_kind::ErrorKind;
 pub use tidegate_contract::summary::Summary;
 pub use tidegate_control::{BitRate, ByteCount};
+#[cfg(feature = "service")]
+pub use tidegate_service::estimate::Answer;
 pub use tidegate_spec::copy::CopySpec;
+#[cfg(feature = "service")]
+pub use tidegate_spec::estimate::EstimateSpec;
 #[cfg(feature = "get")]
 pub use tidegate_spec::get::GetSpec;
 pub use tidegate_spec::options::Options;

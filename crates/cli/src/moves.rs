@@ -23,7 +23,7 @@ use crate::monitor::Progress;
 use crate::run::{Refused, Run};
 
 /// How long a wait looks at once.
-const GLANCE: Duration = Duration::from_secs(3600);
+pub(crate) const GLANCE: Duration = Duration::from_secs(3600);
 
 /// A copy between paths of this host, endpoints and hosts that ssh reaches: what `tidegate copy` does.
 #[derive(Debug)]
@@ -261,7 +261,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    fn of(kind: ErrorKind, why: impl Into<String>) -> Self {
+    pub(crate) fn of(kind: ErrorKind, why: impl Into<String>) -> Self {
         Self { kind, summary: None, why: why.into() }
     }
 

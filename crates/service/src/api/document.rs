@@ -202,22 +202,29 @@ fn also_called(object: &mut Map<String, Value>) {
 
 /// The types that answers have in another shape than requests, or that lead to such.
 fn others(read: &Value, answered: &Value) -> BTreeSet<String> {
-    let as_read = |schema: &Value| schema.to_string().replace(ANSWERED, SCHEMAS);
-    let shared: Vec<(&String, String)> = answered
+    let as_read = |schema: &Value| {
+        let mut schema = schema.clone();
+        each(&mut schema, &mut |object| lead(object, &BTreeSet::new()));
+        schema
+    };
+    let shared: Vec<(&String, Value)> = answered
         .as_object()
         .into_iter()
         .flatten()
         .filter(|(name, _)| read.get(name.as_str()).is_some())
         .map(|(name, schema)| (name, as_read(schema)))
         .collect();
-    let differs = |(name, text): &&(&String, String)| read[name.as_str()].to_string() != *text;
+    let differs = |(name, schema): &&(&String, Value)| read[name.as_str()] != *schema;
     let mut others: BTreeSet<String> =
         shared.iter().filter(differs).map(|(name, _)| (*name).clone()).collect();
     loop {
         let before = others.len();
-        let leads = |text: &str| others.iter().any(|other| text.contains(&format!("\"{SCHEMAS}{other}\"")));
-        let more: Vec<String> =
-            shared.iter().filter(|(_, text)| leads(text)).map(|(name, _)| (*name).clone()).collect();
+        let leads = |schema: &Value| {
+            let text = schema.to_string();
+            others.iter().any(|other| text.contains(&format!("\"{SCHEMAS}{other}\"")))
+        };
+        let leading = shared.iter().filter(|(_, schema)| leads(schema));
+        let more: Vec<String> = leading.map(|(name, _)| (*name).clone()).collect();
         others.extend(more);
         if others.len() == before {
             return others;

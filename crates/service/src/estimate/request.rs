@@ -310,7 +310,7 @@ mod tests {
             (r#"{"source":"a","destination":"b","bytes":1,"model":"newton"}"#, "model: "),
             (r#"{"source":"a","destination":"b","bytes":1,"unknown":1}"#, "\"unknown\" is no option"),
         ] {
-            let why = read(bad).err().expect(bad).to_string();
+            let why = read(bad).expect_err(bad).to_string();
             assert!(why.contains(wanted) && !why.contains('\n'), "{bad}: {why}");
         }
     }

@@ -243,7 +243,7 @@ mod tests {
             (made.bytes, made.spec.max_streams, made.spec.sampling.history.use_history),
             (ByteCount(5000), 12, true)
         );
-        let SamplingSpec { sample_time, history, threshold, model, .. } = made.spec.sampling.clone();
+        let SamplingSpec { sample_time, history, threshold, model, .. } = made.spec.sampling;
         assert_eq!(
             (sample_time, history.history_age),
             (Some(Duration::from_millis(500)), Duration::from_secs(7))

@@ -1,0 +1,11 @@
+//! Tells how long so many bytes take: `cargo run --example estimate -- FROM TO 10GiB`.
+
+use tidegate::{ByteCount, Estimate};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [from, to, bytes] = &words[..] else { return Err("write FROM, TO and SIZE".into()) };
+    let answer = Estimate::builder(from, to).bytes(bytes.parse::<ByteCount>()?).use_history().answer()?;
+    println!("{} streams, {} ms: {}", answer.streams, answer.time_ms.unwrap_or_default(), answer.reason);
+    Ok(())
+}
