@@ -12,7 +12,7 @@ use crate::plane::{LinkSpec, PlaneSpec, Stalls};
 /// What a copy is to be like.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "CopyOptions"))]
+#[cfg_attr(feature = "schema", schemars(rename = "CopyOptions", extend("additionalProperties" = false)))]
 #[serde(default)]
 pub struct CopySpec {
     /// Read files that are there already on both sides and compare, instead of trusting size, time

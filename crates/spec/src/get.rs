@@ -23,7 +23,7 @@ const TIMEOUT: Range<Duration> =
 /// What a download is to be like.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "GetOptions"))]
+#[cfg_attr(feature = "schema", schemars(rename = "GetOptions", extend("additionalProperties" = false)))]
 #[serde(default)]
 pub struct GetSpec {
     /// Replace files of the same names that no earlier run has written, or that were changed since

@@ -19,7 +19,7 @@ const TIMEOUT: Range<Duration> =
 /// What an upload is to be like.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[cfg_attr(feature = "schema", schemars(rename = "PutOptions"))]
+#[cfg_attr(feature = "schema", schemars(rename = "PutOptions", extend("additionalProperties" = false)))]
 #[serde(default)]
 pub struct PutSpec {
     /// Read files that are there already and compare, instead of trusting size, time and what was

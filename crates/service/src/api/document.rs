@@ -29,8 +29,9 @@ const ALIAS: &str = "x-alias";
 
 const TAGS: [&str; 6] = ["estimates", "jobs", "spreads", "history", "service", "dashboard"];
 
-const ABOUT: &str = "Every quantity ends with its unit: `_bps` is bit/s, `_bytes` bytes, `_ms` and `_us` times, and a moment is \
-milliseconds since 1970 in UTC. A request needs the service's token as `Authorization: Bearer TOKEN`, or the dashboard's cookie. \
+const ABOUT: &str = "The name of a quantity ends with its unit: `_bps` is bit/s, `_bytes` bytes, `_ms` and `_us` times, and a moment is \
+milliseconds since 1970 in UTC. Options have the names of the command line, with underscores: theirs are bit/s, bytes and seconds, or \
+texts with a unit. A request needs the service's token as `Authorization: Bearer TOKEN`, or the dashboard's cookie. \
 Bodies have up to 16 MiB. An error is an `application/problem+json` that says what failed and what to do. Addresses are answered \
 without the secrets they were given with. Where an answer is `text/event-stream`, `x-events` has the type of each event's data.";
 

@@ -27,12 +27,11 @@ use tidegate_spec::pair::{Pair, Site};
 
 use super::Program;
 
+// Serialised it holds secrets, as the addresses do.
 /// How many streams between these two, and how long for so many bytes?
-///
-/// Serialised it holds secrets, as the addresses do.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "Options")]
-#[schemars(!try_from)]
+#[schemars(!try_from, extend("additionalProperties" = false))]
 pub struct EstimateRequest {
     /// A URL, or a path of this host.
     pub source: String,

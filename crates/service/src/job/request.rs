@@ -109,7 +109,8 @@ pub struct Request {
     /// Options by their names, with underscores, of what moves the data: `{"optimizer": "aimd", "limit_network": "80Mbit/s",
     /// "delete": true}`. Rates are bit/s, sizes bytes and times seconds, as numbers or as texts with a unit. What is copied
     /// stands in `filter` (rules in rsync's language, or `{"exclude": PATTERN}`, `{"include": PATTERN}`) and `files` (names
-    /// relative to the one source). Nothing in it names a file of the service's host.
+    /// relative to the one source). `files_from` and
+    /// rules that name a file are refused, as they would be of the service's host.
     #[serde(default, skip_serializing_if = "Options::is_empty")]
     #[schemars(with = "AnyOptions")]
     pub options: Options,

@@ -15,7 +15,7 @@ const MIN_EPOCH: Duration = Duration::from_millis(100);
 
 /// The options of such a job.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args, JsonSchema)]
-#[schemars(rename = "GridFtpOptions")]
+#[schemars(rename = "GridFtpOptions", extend("additionalProperties" = false))]
 #[serde(default)]
 pub struct StreamSpec {
     /// The rule that decides; without one streams stay as they are.
