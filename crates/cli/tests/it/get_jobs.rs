@@ -243,8 +243,8 @@ fn nobodys_server_is_read_but_for_its_files() {
     let fixed = ["submit", url.as_str(), &out, "--option=--optimizer=fixed", "--bytes=1GiB"];
     let ran = service.run(&world, &[&fixed[..], &["--wait"]].concat());
     assert_eq!(ran.code, 0, "{ran:?} {}", service.log());
-    let shown = service.run(&world, &["job", "2"]).out;
-    assert!(shown.contains("start with"), "{shown}");
+    // History gathers what is to be written for a moment.
+    eventually(|| service.run(&world, &["job", "2"]).out.contains("start with"));
     let known = service.json(&world, &["history", "samples"]).1;
     assert_eq!(
         (&known["records"][0]["method"], &known["records"][0]["streams"]),
