@@ -179,7 +179,7 @@ impl FarHost {
         let found = via::find(&session, args.via, advertised, args.ports())?;
         let address = session.endpoint.clone().with_path(beneath_home(&session.ready.home.0, path));
         let mut carriers = Carriers::default();
-        carriers.carry(&address, found.carrier, session.ready.versions);
+        carriers.carry(&address, found.carrier, session.ready.protocol.clone());
         let words = Words::default();
         words.call(&address, &session.ssh.place());
         words.path(&address.path, path);
@@ -282,7 +282,7 @@ impl OverSsh {
                 // For another host, whose names may be others.
                 address.host = at.to_string();
             }
-            setup.carriers.carry(&address, found.carrier, session.ready.versions);
+            setup.carriers.carry(&address, found.carrier, session.ready.protocol.clone());
             self.words.call(&address, &session.ssh.place());
             if let (true, To::Endpoint(to)) = (is_destination, to) {
                 self.words.path(&address.path, &to.path);

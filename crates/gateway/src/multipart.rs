@@ -123,7 +123,7 @@ impl Uploads {
         let directory = [parent, b"/"].concat();
         let sink = FileSink::new((&reached.base, &directory), false, &id, Purpose::Copy, Apart::default())?;
         let kind = Kind::File { size: 0, fingerprint: id };
-        let whole = Entry { path: RelPath::new(name)?, kind, mode, mtime: modified };
+        let whole = Entry::new(RelPath::new(name)?, kind, mode, modified);
         let content = match sink.open(&whole, false) {
             Ok(content) => Arc::from(content),
             Err(error) => {
@@ -237,7 +237,7 @@ impl Receiving {
                 let name = format!("part {number} {}", HEXLOWER.encode(&random_run()));
                 let kind = Kind::File { size: 0, fingerprint: [0; 16] };
                 let path = join(b"", name.as_bytes())?;
-                let entry = Entry { path, kind, mode: 0o600, mtime: Timestamp::default() };
+                let entry = Entry::new(path, kind, 0o600, Timestamp::default());
                 let file = Arc::from(upload.sink.open(&entry, false)?);
                 (Lies::Alone(entry), file)
             }

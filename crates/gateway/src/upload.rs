@@ -91,7 +91,7 @@ impl Upload {
             FileSink::new((&reached.base, rest.as_bytes()), true, &id, Purpose::Copy, Apart::default())?;
         let kind = Kind::File { size: size.unwrap_or(0), fingerprint: id };
         let path_there = RelPath::new(rest.split().1)?;
-        let entry = Entry { path: path_there, kind, mode, mtime: Timestamp::default() };
+        let entry = Entry::new(path_there, kind, mode, Timestamp::default());
         let part = match sink.open(&entry, false) {
             Ok(part) => Some(part),
             Err(error) => {

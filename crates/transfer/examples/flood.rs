@@ -31,7 +31,9 @@ use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake::{self, StreamOpening};
-use tidegate_transfer::wire::message::{Message, Request, VERSIONS, encode};
+use tidegate_transfer::wire::message::{Message, Step, encode};
+use tidegate_transfer::wire::record::Record;
+use tidegate_transfer::wire::request::{Action, Request};
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::tls::Trust;
@@ -322,10 +324,10 @@ fn crowd(addresses: &[String], sessions: usize) -> ExitCode {
 fn begin(prey: &Prey, id: u64) -> Result<(Outbox, Inbox, [u8; 32])> {
     let (outbox, inbox) =
         session::start(handshake::open_session(&prey.address, &prey.config)?, "the endpoint")?;
-    outbox.send(&Message::Request(receive(prey, id)));
+    outbox.send(&receive(prey, id).message());
     loop {
         match inbox.receive()? {
-            Message::Accepted { token } => return Ok((outbox, inbox, token)),
+            Message::Accepted(agreement) => return Ok((outbox, inbox, agreement.read()?.token)),
             Message::Refused(error) => return Err(error),
             _ => {}
         }
@@ -335,7 +337,7 @@ fn begin(prey: &Prey, id: u64) -> Result<(Outbox, Inbox, [u8; 32])> {
 /// Receive files into a directory of the crowd's, by as many workers and with as much staging as may be asked for.
 fn receive(prey: &Prey, id: u64) -> Request {
     let sink = SinkSpec::Files { path: format!("{}/{id}/", prey.path).into_bytes(), single: false };
-    Request::Receive { id: u128::from(id).to_le_bytes(), sink, terms: terms() }
+    Action::Receive { id: u128::from(id).to_le_bytes(), sink }.under(terms())
 }
 
 fn terms() -> Terms {
@@ -343,12 +345,12 @@ fn terms() -> Terms {
 }
 
 fn file(path: &str, size: u64) -> Entry {
-    Entry {
-        path: RelPath::new(path.as_bytes()).expect("a path"),
-        kind: Kind::File { size, fingerprint: Default::default() },
-        mode: 0o644,
-        mtime: Timestamp { seconds: 0, nanoseconds: 0 },
-    }
+    Entry::new(
+        RelPath::new(path.as_bytes()).expect("a path"),
+        Kind::File { size, fingerprint: Default::default() },
+        0o644,
+        Timestamp { seconds: 0, nanoseconds: 0 },
+    )
 }
 
 fn names(_: &Prey, _: u64, outbox: &Outbox, _inbox: &Inbox, _: &[u8; 32]) {
@@ -385,7 +387,7 @@ fn problems(_: &Prey, _: u64, outbox: &Outbox, inbox: &Inbox, _: &[u8; 32]) {
 }
 
 fn open_stream(prey: &Prey, token: &[u8; 32], index: u32) -> Result<Channel> {
-    let stream = StreamOpening { plane: DataPlane::Tls, version: VERSIONS.1, token, index };
+    let stream = StreamOpening { plane: DataPlane::Tls, token, index };
     handshake::open_stream(&prey.address, &prey.config, &stream)
 }
 
@@ -402,7 +404,7 @@ fn polls(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     outbox.close();
     let Ok(mut channel) = handshake::open_session(&prey.address, &prey.config) else { return };
     let many: Vec<u8> = (0..10_000).flat_map(|number| encode(&Message::Poll(number))).collect();
-    let _ = channel.write_all(&encode(&Message::Request(receive(prey, id))));
+    let _ = channel.write_all(&encode(&receive(prey, id).message()));
     while channel.write_all(&many).is_ok() {}
 }
 
@@ -410,7 +412,7 @@ fn polls(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
 fn ask(prey: &Prey, request: Request) -> Option<(Outbox, Inbox)> {
     let channel = handshake::open_session(&prey.address, &prey.config).ok()?;
     let (outbox, inbox) = session::start(channel, "the endpoint").ok()?;
-    outbox.send(&Message::Request(request));
+    outbox.send(&request.message());
     Some((outbox, inbox))
 }
 
@@ -418,7 +420,7 @@ fn ask(prey: &Prey, request: Request) -> Option<(Outbox, Inbox)> {
 fn again(prey: &Prey, _: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     outbox.close();
     let source = SourceSpec::Files(vec![format!("{}/huge", prey.path).into_bytes()]);
-    let Some((outbox, inbox)) = ask(prey, Request::Send { source, terms: terms() }) else { return };
+    let Some((outbox, inbox)) = ask(prey, Action::Send { source }.under(terms())) else { return };
     while matches!(inbox.receive(), Ok(message) if !matches!(message, Message::Offer { .. })) {}
     outbox.send(&Message::Verdicts { first: 0, verdicts: vec![Verdict::Want { have: Vec::new() }] });
     let ranges =
@@ -438,12 +440,12 @@ fn relays(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     let destination = prey.address.clone().with_path(format!("{}/{id}/", prey.path)).to_bytes();
     let limits = Limits { link: Some(BitRate::mbps(1)), ..Limits::default() };
     let terms = Terms { limits, ..terms() };
-    let request = Request::SendTo { source, destination, pace_ms: (50, 0), terms };
+    let request = Action::SendTo { source, destination, pace_ms: (50, 0) }.under(terms);
     let Some((outbox, inbox)) = ask(prey, request) else { return };
     while !outbox.is_lost() {
-        outbox.send(&Message::Step(PerStage::all(512)));
+        outbox.send(&Message::Step(Record::of(&Step { setpoint: PerStage::all(512), ..Step::default() })));
         while let Ok(message) = inbox.receive()
-            && !matches!(message, Message::Stepped(..))
+            && !matches!(message, Message::Stepped(_))
         {}
     }
 }
@@ -489,7 +491,7 @@ fn parts(prey: &Prey, _: u64, outbox: &Outbox, inbox: &Inbox, token: &[u8; 32]) 
 fn paths(prey: &Prey, _: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     outbox.close();
     let source = SourceSpec::Files(vec![format!("{}/huge", prey.path).into_bytes(); 60_000]);
-    let Some((outbox, inbox)) = ask(prey, Request::Send { source, terms: terms() }) else { return };
+    let Some((outbox, inbox)) = ask(prey, Action::Send { source }.under(terms())) else { return };
     while inbox.receive().is_ok() {}
     drop(outbox);
 }

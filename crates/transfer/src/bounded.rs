@@ -6,15 +6,24 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 
+/// A list of at most `N` elements.
+pub(crate) struct List<const N: usize, T>(pub Vec<T>);
+
+impl<'de, const N: usize, T: Deserialize<'de>> Deserialize<'de> for List<N, T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        at_most::<N, T, D>(deserializer).map(Self)
+    }
+}
+
 /// Reads a list of at most `N` elements; for `#[serde(deserialize_with)]`.
 pub(crate) fn at_most<'de, const N: usize, T, D>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     T: Deserialize<'de>,
     D: Deserializer<'de>,
 {
-    struct List<const N: usize, T>(PhantomData<T>);
+    struct Elements<const N: usize, T>(PhantomData<T>);
 
-    impl<'de, const N: usize, T: Deserialize<'de>> Visitor<'de> for List<N, T> {
+    impl<'de, const N: usize, T: Deserialize<'de>> Visitor<'de> for Elements<N, T> {
         type Value = Vec<T>;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -38,5 +47,5 @@ where
         }
     }
 
-    deserializer.deserialize_seq(List::<N, T>(PhantomData))
+    deserializer.deserialize_seq(Elements::<N, T>(PhantomData))
 }

@@ -5,9 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_control::{Arrival, ByteCount, PerStage, Remaining};
 
-use crate::bounded::at_most;
-use crate::error::Error;
 use crate::sys::processors::CpuTime;
+use crate::wire::record::tagged;
 
 /// Entries of which a destination could not keep something, as its file system refuses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,7 +33,7 @@ impl NotKept {
 }
 
 /// What one end counted so far; rates are differences over its own clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// The end's monotonic clock, in µs.
     pub(crate) at_us: u64,
@@ -56,23 +55,14 @@ pub struct Counters {
     pub rtt_us: u64,
     /// The end's processor time.
     pub cpu: CpuTime,
-    /// What came to be counted later, and travels by itself; `None` of an older peer.
-    #[serde(skip)]
-    pub detail: Option<CounterDetail>,
-}
-
-/// What one end counted besides.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CounterDetail {
     /// How long workers had no staging to fill, in µs, summed over them: the sender's readers, the receiver's streams.
     pub(crate) filling_us: u64,
     /// How long workers had no staging to take from, in µs, summed over them: the sender's streams, the receiver's
     /// writers.
     pub(crate) taking_us: u64,
     /// How long workers worked, those included that were to work no more and finished what they had begun, in µs, summed
-    /// over them: the sender's readers, the receiver's writers. Travels by itself; `None` of an older peer.
-    #[serde(skip)]
-    pub(crate) worked_us: Option<u64>,
+    /// over them: the sender's readers, the receiver's writers.
+    pub(crate) worked_us: u64,
     /// Bytes of whole blocks taken from the network (receiver).
     pub taken: u64,
     /// How uncertain the mean rate of each stage here is since it was asked last, as a share of it in millionths.
@@ -81,8 +71,27 @@ pub struct CounterDetail {
     pub streams: Option<StreamCounters>,
 }
 
+tagged!(Counters, "counters" {
+    2 => at_us,
+    4 => read,
+    6 => network,
+    8 => written,
+    10 => staging_used,
+    12 => staging_capacity,
+    14 => segments_sent,
+    16 => retransmits,
+    18 => rtt_us,
+    20 => cpu,
+    22 => filling_us,
+    24 => taking_us,
+    26 => worked_us,
+    28 => taken,
+    30 => error_ppm,
+    32 => streams: optional,
+});
+
 /// `TCP_INFO` of all streams of a sender.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounters {
     /// Streams that are open.
     pub count: u16,
@@ -101,6 +110,17 @@ pub struct StreamCounters {
     /// The standard deviation by the mean of what each open stream had acknowledged since the last count, in millionths.
     pub(crate) spread_ppm: u32,
 }
+
+tagged!(StreamCounters, "counters of streams" {
+    2 => count,
+    4 => app_limited,
+    6 => min_rtt_us,
+    8 => delivery,
+    10 => window,
+    12 => busy_us,
+    14 => receiver_limited_us,
+    16 => spread_ppm,
+});
 
 impl Counters {
     /// The streams' round-trip time, if it is known.
@@ -121,11 +141,8 @@ pub struct StageGlimpse {
 /// What is seen of each stage on this host; `None` of those elsewhere.
 pub type Glimpse = PerStage<Option<StageGlimpse>>;
 
-/// Most failures in one report.
-pub(crate) const MAX_FAILURES: usize = 500;
-
 /// How far a transfer has come.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     /// Files listed so far.
     pub files_listed: u64,
@@ -147,10 +164,20 @@ pub struct Totals {
     pub bytes_again: u64,
     /// Whether the whole source has been listed.
     pub listed: bool,
-    /// Failures since the last report.
-    #[serde(deserialize_with = "at_most::<MAX_FAILURES, _, _>")]
-    pub failures: Vec<(Vec<u8>, Error)>,
 }
+
+tagged!(Totals, "totals" {
+    2 => files_listed,
+    4 => files_done,
+    6 => files_skipped,
+    8 => files_failed,
+    10 => bytes_listed,
+    12 => bytes_skipped,
+    14 => bytes_done,
+    16 => bytes_moved,
+    18 => bytes_again,
+    20 => listed,
+});
 
 impl Totals {
     /// How much has arrived, where so many of the bytes moved are still on their way.

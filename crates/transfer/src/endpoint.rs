@@ -39,9 +39,11 @@ use crate::sys::sync::{Mutex, RwLock};
 use crate::sys::thread;
 use crate::sys::{fs, host, lock, random};
 use crate::wire::channel::Channel;
+use crate::wire::greeting::{Hello, VERSIONS, Welcome, common_version};
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
 use crate::wire::joined::{BlockTaker, Neighbour};
-use crate::wire::message::{Hello, Message, VERSIONS, common_version, encode};
+use crate::wire::message::{Message, encode};
+use crate::wire::record::Record;
 use crate::wire::ticket::{Address, Claims, Place, Ticket, derive_key, proof};
 use crate::wire::tls::{Identity, write_private};
 
@@ -413,9 +415,9 @@ impl Endpoint {
                 self.admit_stream(channel, &hello, &binding).map_err(|error| error.within(peer.to_string()))
             }
             Opening::Session(hello) => match self.admit_session(&channel, &hello, &binding) {
-                Ok(session) => {
+                Ok((session, version)) => {
                     let _here = Here::new(self, origin);
-                    let welcome = encode(&Message::Welcome(session.version));
+                    let welcome = encode(&Message::Welcome(Record::of(&Welcome::to(version))));
                     std::io::Write::write_all(&mut channel, &welcome)
                         .map_err(|error| Error::connection("lost", "a peer", error))?;
                     hosted::host(self, channel, &session)
@@ -432,11 +434,17 @@ impl Endpoint {
     }
 
     /// What the peer may, whose account that is and its place there, and the version to speak.
-    fn admit_session(&self, channel: &Channel, hello: &Hello, binding: &[u8]) -> Result<SessionContext> {
+    fn admit_session(
+        &self,
+        channel: &Channel,
+        hello: &Record<Hello>,
+        binding: &[u8],
+    ) -> Result<(SessionContext, u16)> {
         let refuse = |why: &str| Err(Error::new(ErrorKind::Authentication, why));
         if !matches!(channel, Channel::Tls(_)) {
             return refuse("sessions need TLS");
         }
+        let hello = hello.read()?;
         let Some(version) = common_version(VERSIONS, hello.versions) else {
             let ((oldest, newest), (first, last)) = (hello.versions, VERSIONS);
             let older = if newest < first { "yours" } else { "this one" };
@@ -478,7 +486,7 @@ impl Endpoint {
             return Err(Error::new(ErrorKind::Busy, "the endpoint is shutting down"));
         }
         let place = account.enter()?;
-        Ok(SessionContext { claims, within, account, _place: place, version, learns_hashes })
+        Ok((SessionContext { claims, within, account, _place: place, learns_hashes }, version))
     }
 
     fn admit_stream(&self, channel: Channel, hello: &StreamHello, binding: &[u8]) -> Result<()> {
@@ -575,8 +583,6 @@ struct SessionContext {
     /// Whose ticket it is, and its place there.
     account: Arc<Account>,
     _place: Held,
-    /// The protocol version agreed on.
-    version: u16,
     /// Whether it may be told hashes of what is here: with a ticket to read, or a one-time ticket that came of one.
     learns_hashes: bool,
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_control::{BitRate, Concurrency, PerStage, Stage};
 
-use crate::counters::{CounterDetail, Counters, Glimpse};
+use crate::counters::{Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Fence;
 use crate::pipeline::data_streams::{in_vain_pause, open_patiently};
@@ -16,11 +16,11 @@ use crate::pipeline::receive::Receiver;
 use crate::pipeline::send::Sender;
 use crate::rate_samples::RateSamples;
 use crate::sys::clock::Instant;
-use crate::sys::sync::{Condvar, Mutex, MutexGuard};
+use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{DETAIL_SINCE, Message, WORKED_SINCE, YIELD_SINCE};
+use crate::wire::message::{self, Message};
 use crate::wire::session::{Inbox, Outbox};
 
 /// How often the receiver confirms what it took.
@@ -36,16 +36,6 @@ const TALK_RATE: BitRate = BitRate::mbps(8);
 
 /// What a message takes besides its text, with the answer to it.
 const TALK_EACH: usize = 256;
-
-/// Tells the sender at the other end whether its streams are to yield; one that is too old to know how has one stream, and
-/// that is all.
-pub(crate) fn tell_to_yield(outbox: &Outbox, version: u16, yields: bool) {
-    if version >= YIELD_SINCE {
-        outbox.send(&Message::Yield(yields));
-    } else if yields {
-        tracing::warn!("the sending end is too old to yield to others: it takes the share of one stream");
-    }
-}
 
 /// One end of a transfer.
 #[derive(Debug)]
@@ -121,34 +111,26 @@ impl Side {
 /// What the peer reported last.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    latest: Mutex<(u32, Counters)>,
-    /// What belongs to the next report, and how long workers worked.
-    next: Mutex<(Option<CounterDetail>, Option<u64>)>,
+    latest: Mutex<message::Report>,
     arrived: Condvar,
 }
 
 impl Reports {
-    fn next(&self) -> MutexGuard<'_, (Option<CounterDetail>, Option<u64>)> {
-        self.next.lock()
-    }
-
-    fn store(&self, number: u32, counters: Counters) {
-        let (detail, worked_us) = std::mem::take(&mut *self.next());
-        let detail = detail.map(|detail| CounterDetail { worked_us, ..detail });
-        *self.latest.lock() = (number, Counters { detail, ..counters });
+    fn store(&self, report: message::Report) {
+        *self.latest.lock() = report;
         self.arrived.notify_all();
     }
 
     /// The report for poll `number`, unless `give_up` comes true first.
     pub fn wait(&self, number: u32, give_up: impl Fn() -> bool) -> Option<Counters> {
         let mut latest = self.latest.lock();
-        while latest.0 != number {
+        while latest.number != number {
             if give_up() {
                 return None;
             }
             latest = self.arrived.wait_timeout(latest, Duration::from_millis(20)).0;
         }
-        Some(latest.1)
+        Some(latest.counters)
     }
 }
 
@@ -167,11 +149,7 @@ impl Talk {
     /// Waits before `message` is acted on if it is one too many.
     fn pace(&mut self, message: &Message) {
         let bytes = match message {
-            Message::Setpoint(_)
-            | Message::Yield(_)
-            | Message::Poll(_)
-            | Message::Report(..)
-            | Message::Detail(_) => TALK_EACH,
+            Message::Setpoint(_) | Message::Yield(_) | Message::Poll(_) | Message::Report(_) => TALK_EACH,
             Message::Problem(path, error) => TALK_EACH + path.len() + error.message.len(),
             Message::LeftOut(path, _) => TALK_EACH + path.len(),
             _ => return,
@@ -215,21 +193,19 @@ impl Pulse {
     }
 }
 
-/// Whom a peer is told by and heard from, and in which version of the protocol.
+/// Whom a peer is told by and heard from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PeerLine<'a> {
     /// What it is told.
     pub outbox: &'a Outbox,
     /// What it says.
     pub inbox: &'a Inbox,
-    /// The version.
-    pub version: u16,
 }
 
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
 pub(crate) fn converse(
     side: &Side,
-    PeerLine { outbox, inbox, version }: PeerLine<'_>,
+    PeerLine { outbox, inbox }: PeerLine<'_>,
     reports: &Reports,
     fence: Option<&Fence>,
 ) -> Result<()> {
@@ -259,21 +235,11 @@ pub(crate) fn converse(
             (Some(Message::Setpoint(setpoint)), _) => side.resize(setpoint),
             (Some(Message::Yield(yields)), Side::Send(sender)) => sender.yields(yields),
             (Some(Message::Poll(number)), _) => {
-                let counters = side.counters();
-                let worked = counters.detail.and_then(|detail| detail.worked_us);
-                if let Some(worked) = worked.filter(|_| version >= WORKED_SINCE) {
-                    outbox.send(&Message::Worked(worked));
-                }
-                if let Some(detail) = counters.detail.filter(|_| version >= DETAIL_SINCE) {
-                    let error_ppm = pulse.as_ref().map(Pulse::error_ppm).unwrap_or_default();
-                    outbox.send(&Message::Detail(CounterDetail { error_ppm, ..detail }));
-                    pulse = Some(Pulse::new(side));
-                }
-                outbox.send(&Message::Report(number, counters));
+                let error_ppm = pulse.as_ref().map(Pulse::error_ppm).unwrap_or_default();
+                outbox.send(&Message::report(number, Counters { error_ppm, ..side.counters() }));
+                pulse = Some(Pulse::new(side));
             }
-            (Some(Message::Worked(us)), _) => reports.next().1 = Some(us),
-            (Some(Message::Detail(detail)), _) => reports.next().0 = Some(detail),
-            (Some(Message::Report(number, counters)), _) => reports.store(number, counters),
+            (Some(Message::Report(report)), _) => reports.store(report.read()?),
             (Some(Message::Stop), _) => {
                 return Err(Error::new(ErrorKind::Interrupted, "the other end stopped the transfer"));
             }
@@ -457,6 +423,7 @@ mod tests {
     use crate::pipeline::send::Peer;
     use tidegate_control::ByteCount;
 
+    use crate::counters::NotKept;
     use crate::quota::Share;
     use crate::spec::Memory;
     use crate::store::memory::ZeroSource;
@@ -464,62 +431,43 @@ mod tests {
     use crate::wire::session;
 
     #[test]
-    fn only_a_peer_that_knows_the_words_hears_details_of_what_was_counted() {
-        for version in [DETAIL_SINCE - 1, DETAIL_SINCE, WORKED_SINCE] {
-            let (ours, theirs) = session::pair();
-            let (outbox, inbox) = session::start(ours, "the peer").expect("started");
-            let (to_us, from_us) = session::start(theirs, "us").expect("started");
-            let source = Box::new(ZeroSource(Memory { bytes: ByteCount::mib(1) }));
-            let ledger = Arc::default();
-            let share = Share::own();
-            let side = Side::Send(Sender::start(
-                source,
-                Terms::default(),
-                outbox.clone(),
-                Supply::Await(Arrivals::default()),
-                ledger,
-                &share,
-                Peer::of(version, None),
-            ));
-            let conversation = thread::spawn(move || {
-                let reports = Reports::default();
-                converse(&side, PeerLine { outbox: &outbox, inbox: &inbox, version }, &reports, None)
-                    .expect_err("it is stopped");
-            });
-            to_us.send(&Message::Poll(6));
-            to_us.send(&Message::Poll(7));
-            let (mut details, mut worked) = (Vec::new(), 0);
-            loop {
-                match from_us.receive().expect("an answer") {
-                    Message::Worked(_) => worked += 1,
-                    Message::Detail(detail) => details.push(detail.error_ppm),
-                    Message::Report(7, counters) => {
-                        assert!(counters.detail.is_none(), "it travels by itself");
-                        break;
-                    }
-                    _ => {}
-                }
+    fn a_poll_is_answered_by_one_report_with_all_that_was_counted() {
+        let (ours, theirs) = session::pair();
+        let (outbox, inbox) = session::start(ours, "the peer").expect("started");
+        let (to_us, from_us) = session::start(theirs, "us").expect("started");
+        let source = Box::new(ZeroSource(Memory { bytes: ByteCount::mib(1) }));
+        let supply = Supply::Await(Arrivals::default());
+        let peer = Peer { patience: None, asked: true };
+        let share = Share::own();
+        let side = Side::Send(Sender::start(
+            source,
+            Terms::default(),
+            outbox.clone(),
+            supply,
+            Arc::default(),
+            &share,
+            peer,
+        ));
+        let conversation = thread::spawn(move || {
+            let line = PeerLine { outbox: &outbox, inbox: &inbox };
+            converse(&side, line, &Reports::default(), None).expect_err("it is stopped");
+        });
+        to_us.send(&Message::Poll(6));
+        to_us.send(&Message::Poll(7));
+        let mut reports = Vec::new();
+        while reports.len() < 2 {
+            if let Message::Report(report) = from_us.receive().expect("an answer") {
+                reports.push(report.read().expect("whole"));
             }
-            // How sure it is of what it saw since it was asked before: nothing has moved.
-            let unsure = PerStage { network: Some(1_000_000), ..PerStage::default() };
-            let expected = vec![PerStage::default(), unsure];
-            let expected = if version >= DETAIL_SINCE { expected } else { Vec::new() };
-            assert_eq!(details, expected, "version {version}");
-            assert_eq!(worked, if version >= WORKED_SINCE { 2 } else { 0 }, "version {version}");
-            to_us.send(&Message::Stop);
-            conversation.join().expect("no panic");
         }
-    }
-
-    #[test]
-    fn what_is_told_besides_belongs_to_the_next_report() {
-        let reports = Reports::default();
-        let detail = CounterDetail { taken: 5, worked_us: Some(6), ..CounterDetail::default() };
-        *reports.next() = (Some(CounterDetail { worked_us: None, ..detail }), Some(6));
-        reports.store(1, Counters::default());
-        assert_eq!(reports.wait(1, || true).and_then(|counters| counters.detail), Some(detail));
-        reports.store(2, Counters::default());
-        assert_eq!(reports.wait(2, || true).and_then(|counters| counters.detail), None);
+        // How sure it is of what it saw since it was asked before: nothing has moved.
+        let unsure = PerStage { network: Some(1_000_000), ..PerStage::default() };
+        assert_eq!(reports.iter().map(|report| report.number).collect::<Vec<_>>(), [6, 7]);
+        assert_eq!(reports[0].counters.error_ppm, PerStage::default());
+        assert_eq!(reports[1].counters.error_ppm, unsure);
+        assert!(reports[1].counters.at_us > 0 && reports[1].counters.streams.is_some());
+        to_us.send(&Message::Stop);
+        conversation.join().expect("no panic");
     }
 
     #[test]
@@ -528,7 +476,7 @@ mod tests {
         let problem = |length| Message::Problem(vec![b'x'; length], Error::new(ErrorKind::Io, "failed"));
         talk.pace(&problem(TALK - TALK_EACH - 6));
         assert_eq!(talk.said, TALK, "nothing else can have been waited for");
-        talk.pace(&Message::Finished);
+        talk.pace(&Message::Finished(NotKept::default()));
         assert_eq!(talk.said, TALK, "what an end needs to know is no talk");
         let start = Instant::now();
         for number in 0..200 {

@@ -297,7 +297,7 @@ mod tests {
     fn entry(name: &str, version: u8) -> Entry {
         let kind = Kind::File { size: 9, fingerprint: [version; 16] };
         let path = RelPath::new(name).expect("a name");
-        Entry { path, kind, mode: 0o644, mtime: Timestamp::default() }
+        Entry::new(path, kind, 0o644, Timestamp::default())
     }
 
     #[test]

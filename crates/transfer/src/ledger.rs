@@ -223,7 +223,7 @@ impl Ledger {
         self.failures.lock().list.clone()
     }
 
-    /// Everything but the failures' reasons.
+    /// Everything but the failures.
     pub fn totals(&self) -> Totals {
         Totals {
             files_listed: self.files_listed.load(Relaxed),
@@ -236,7 +236,6 @@ impl Ledger {
             bytes_moved: self.bytes_moved.load(Relaxed),
             bytes_again: self.bytes_again.load(Relaxed),
             listed: self.listed.load(Relaxed),
-            failures: Vec::new(),
         }
     }
 
@@ -262,7 +261,11 @@ impl Ledger {
         self.bytes_moved.store(totals.bytes_moved, Relaxed);
         self.bytes_again.store(totals.bytes_again, Relaxed);
         self.listed.store(totals.listed, Relaxed);
-        self.keep(totals.failures.into_iter().map(|(path, error)| Failure { path, error }));
+    }
+
+    /// Takes over a failure that another end has counted (third-party transfers).
+    pub(crate) fn adopt_failure(&self, path: Vec<u8>, error: Error) {
+        self.keep(std::iter::once(Failure { path, error }));
     }
 }
 

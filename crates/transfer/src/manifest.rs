@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::path::RelPath;
+use crate::wire::record::{Record, tagged};
 
 /// One staging buffer and one frame of a large file: 128 KiB keeps both ends' buffers in the
 /// processor's second-level cache (twice the throughput of 1 MiB, docs/decisions/0003).
@@ -62,16 +63,29 @@ pub struct Entry {
     pub mode: u32,
     /// Time of the last modification.
     pub mtime: Timestamp,
+    /// What else there is to it.
+    pub extras: Record<Extras>,
 }
 
+/// What an entry may have besides. Nothing is known of it yet: what comes to be gets a field.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extras {}
+
+tagged!(Extras, "an entry" {});
+
 impl Entry {
+    /// One without extras.
+    pub fn new(path: RelPath, kind: Kind, mode: u32, mtime: Timestamp) -> Self {
+        Self { path, kind, mode, mtime, extras: Record::default() }
+    }
+
     /// Bytes that it takes in memory while it is on its way, about.
     pub fn memory(&self) -> usize {
         let target = match &self.kind {
             Kind::Symlink { target } => target.len(),
             _ => 0,
         };
-        size_of::<Self>() + self.path.as_bytes().len() + target
+        size_of::<Self>() + self.path.as_bytes().len() + target + self.extras.len()
     }
 
     /// Bytes to move for it.

@@ -44,14 +44,13 @@ pub enum Verdict {
     /// It cannot be received.
     Failed(Error),
     /// Something of the same size was verified there, and only its time is another: tell your root hash (`Keep`), and
-    /// another verdict follows; since version 6.
+    /// another verdict follows.
     Tell,
-    /// It was asked to be left as it is; since version 9.
+    /// It was asked to be left as it is.
     Leave,
-    /// This would become of it, where it is only to be said; since version 10.
+    /// This would become of it, where it is only to be said.
     Would(PlannedChange),
-    /// Send these bytes of it, each range from the start of a segment: the rest is there, or others send it; since version
-    /// 11.
+    /// Send these bytes of it, each range from the start of a segment: the rest is there, or others send it.
     WantRanges(#[serde(deserialize_with = "at_most::<MAX_RANGES, _, _>")] Vec<Range<u64>>),
 }
 

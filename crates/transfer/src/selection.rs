@@ -2,13 +2,11 @@
 
 pub mod bounds;
 
-use serde::{Deserialize, Serialize};
-
-use crate::bounded::at_most;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::rule::{Action, Rule, RuleSide};
 use crate::manifest::{Entry, Kind, Timestamp};
+use crate::wire::record::tagged;
 
 /// Most rules, and most names of a list, that are said to an endpoint. All of a selection goes into one message.
 const MAX_RULES: usize = 16 << 10;
@@ -18,15 +16,13 @@ const MAX_LISTED: usize = 256 << 10;
 const MAX_SELECTION: usize = 3 << 20;
 
 /// What of a source is offered; all of it by default. Sizes are bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// Which names, the first rule that matches deciding.
-    #[serde(deserialize_with = "at_most::<MAX_RULES, _, _>")]
     pub rules: Vec<Rule>,
     /// Whether only what `names` lists is offered.
     pub listed: bool,
     /// Names relative to the one source, without dots; the directories on the way to them are offered, too.
-    #[serde(deserialize_with = "at_most::<MAX_LISTED, _, _>")]
     pub names: Vec<Vec<u8>>,
     /// Files of no fewer bytes.
     pub min_size: Option<u64>,
@@ -39,6 +35,17 @@ pub struct Selection {
     /// Whether directories on which another file system is mounted are not entered.
     pub one_file_system: bool,
 }
+
+tagged!(Selection, "a selection" {
+    1 => rules: list[MAX_RULES],
+    3 => listed,
+    5 => names: list[MAX_LISTED],
+    7 => min_size,
+    9 => max_size,
+    11 => newer_than,
+    13 => older_than,
+    15 => one_file_system,
+});
 
 impl Selection {
     /// Whether all of the source is offered.
@@ -100,10 +107,9 @@ impl Selection {
 }
 
 /// What a destination removes once everything has arrived: what the source does not have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deletion {
     /// The filter rules of the copy: what they exclude stays.
-    #[serde(deserialize_with = "at_most::<MAX_RULES, _, _>")]
     pub rules: Vec<Rule>,
     /// Whether it does not, unless a rule is for the receiver alone.
     pub excluded: bool,
@@ -112,6 +118,8 @@ pub struct Deletion {
     /// Where files are moved that would be removed: a path from the destination's directory, or from the root.
     pub backup: Option<Vec<u8>>,
 }
+
+tagged!(Deletion, "a deletion" { 1 => rules: list[MAX_RULES], 3 => excluded, 5 => most, 7 => backup, });
 
 impl Deletion {
     /// Its rules, ready to be asked what may be removed.
@@ -138,7 +146,7 @@ impl Deletion {
 }
 
 /// What a destination takes of what is offered; all of it by default.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Taking {
     /// Only what is there under its name.
     pub existing: bool,
@@ -148,6 +156,8 @@ pub struct Taking {
     pub update: bool,
 }
 
+tagged!(Taking, "what is taken" { 1 => existing, 3 => ignore_existing, 5 => update, });
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -156,11 +166,13 @@ mod tests {
     #[test]
     fn files_are_chosen_by_size_and_time_and_nothing_else_is() {
         let at = |seconds| Timestamp { seconds, nanoseconds: 5 };
-        let file = |size, seconds| Entry {
-            path: RelPath::new("f").expect("a name"),
-            kind: Kind::File { size, fingerprint: [0; 16] },
-            mode: 0o644,
-            mtime: at(seconds),
+        let file = |size, seconds| {
+            Entry::new(
+                RelPath::new("f").expect("a name"),
+                Kind::File { size, fingerprint: [0; 16] },
+                0o644,
+                at(seconds),
+            )
         };
         let selection = Selection {
             min_size: Some(10),

@@ -6,6 +6,7 @@ use tidegate_control::ByteCount;
 use crate::bounded::at_most;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sys::identity::FileIdentity;
+use crate::wire::record::tagged;
 
 /// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
 /// second run finds the first one's journal.
@@ -55,7 +56,7 @@ pub enum Iperf3Amount {
     Seconds(u32),
     /// So much.
     Bytes(ByteCount),
-    /// As much as goes in so many seconds after others that do not count; since version 11.
+    /// As much as goes in so many seconds after others that do not count.
     SecondsAfter {
         /// Of the start, that do not count.
         omitted: u32,
@@ -99,42 +100,39 @@ pub enum Relation {
     SharedAbove,
 }
 
-/// Most identities in one message, and in all.
-pub(crate) const TOLD_PLACES: usize = 16 << 10;
-const MAX_PLACES: usize = 16 * TOLD_PLACES;
+/// Most identities that a sender tells.
+const MAX_PLACES: usize = 256 << 10;
 
 /// Where sources lie, told so that who receives them neither removes them nor writes there.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourcePlaces {
     /// The sender's host.
     pub host: FileIdentity,
     /// Identities, with what each says.
-    #[serde(deserialize_with = "at_most::<TOLD_PLACES, _, _>")]
     pub known: Vec<(Relation, FileIdentity)>,
 }
 
+tagged!(SourcePlaces, "places of sources" { 1 => host, 3 => known: list[MAX_PLACES], });
+
 /// All that a sender told of what it sends.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// What was named.
     pub roots: Vec<SourceRoot>,
-    /// Where that lies; nothing from an older sender.
+    /// Where that lies.
     pub places: SourcePlaces,
 }
 
 impl Sources {
-    /// Some more of where they lie.
-    ///
-    /// # Errors
-    /// It is more than any honest sender has.
-    pub fn lie(&mut self, places: SourcePlaces) -> Result<()> {
-        if self.places.known.len() + places.known.len() > MAX_PLACES {
-            let why = format!("the sources lie in more than {MAX_PLACES} directories: copy in parts");
-            return Err(Error::new(ErrorKind::Usage, why));
+    /// Refuses more than any honest sender has.
+    pub(crate) fn check_size(&self) -> Result<()> {
+        match self.places.known.len() > MAX_PLACES {
+            true => {
+                let why = format!("the sources lie in more than {MAX_PLACES} directories: copy in parts");
+                Err(Error::new(ErrorKind::Usage, why))
+            }
+            false => Ok(()),
         }
-        self.places.host = places.host;
-        self.places.known.extend(places.known);
-        Ok(())
     }
 
     /// What they take in memory.

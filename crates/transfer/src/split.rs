@@ -9,6 +9,7 @@ use crate::bounded::at_most;
 use crate::error::{Error, Result};
 use crate::manifest::{SEGMENT, segment_count};
 use crate::spec::RunId;
+use crate::wire::record::tagged;
 
 /// Most split files that one transfer is told of, and most ranges of one.
 pub(crate) const MAX_SPLIT: usize = 1024;
@@ -24,14 +25,15 @@ pub enum SplitTask {
 }
 
 /// Split files, by their paths as they are offered.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Split {
     /// Names the run whose transfers share the unfinished files.
     pub run: RunId,
     /// What this transfer does of each.
-    #[serde(deserialize_with = "at_most::<MAX_SPLIT, _, _>")]
     pub files: Vec<(Vec<u8>, SplitTask)>,
 }
+
+tagged!(Split, "split files" { 1 => run, 3 => files: list[MAX_SPLIT], });
 
 impl Split {
     /// What it takes in memory.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
 
 use crate::throttle::Limits;
+use crate::wire::record::tagged;
 
 /// How the bulk travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,13 +78,12 @@ pub enum Purpose {
     /// Both sides are only compared, as `tidegate verify` does: nothing is written at the destination, and a file that is
     /// missing there or differs counts as failed.
     Compare,
-    /// It is only said what a copy would do: nothing is written anywhere. Since version 10; until then the same byte
-    /// said whether it is a comparison, and an older end takes this value for no message at all.
+    /// It is only said what a copy would do: nothing is written anywhere.
     Plan,
 }
 
 /// What both ends of one transfer need to agree on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Terms {
     /// How the bulk travels.
     pub data_plane: DataPlane,
@@ -106,6 +106,19 @@ pub struct Terms {
     /// Most workers a stage.
     pub max_workers: u16,
 }
+
+tagged!(Terms, "terms" {
+    1 => data_plane,
+    3 => verify,
+    5 => compare,
+    7 => purpose,
+    9 => links,
+    11 => chunk,
+    13 => pipelining,
+    15 => limits,
+    17 => staging,
+    19 => max_workers,
+});
 
 impl Terms {
     /// Whether a stream's worker reads what it sends, for a file or a chunk that belongs to that stream alone: then

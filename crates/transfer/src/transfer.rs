@@ -24,9 +24,9 @@ use tidegate_control::{
     BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage, Stage, Streams,
 };
 
-use crate::counters::{CounterDetail, Counters, Glimpse};
+use crate::counters::{Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{PeerLine, Reports, Side, converse, tell_to_yield};
+use crate::exchange::{PeerLine, Reports, Side, converse};
 use crate::ledger::Ledger;
 use crate::pipeline::waits::share_waited;
 use crate::sys::clock::Instant;
@@ -86,7 +86,6 @@ pub(crate) struct LiveTransfer {
     rtt: Option<Duration>,
     /// What was said last of the set-point, and when.
     told: (Option<Concurrency>, Instant),
-    version: u16,
     yields: bool,
     /// `None` where nothing is to move.
     standstill: Option<Standstill>,
@@ -112,7 +111,6 @@ impl LiveTransfer {
         side: Side,
         outbox: Outbox,
         inbox: Inbox,
-        version: u16,
         ledger: Arc<Ledger>,
         bounds: PerStage<Bounds>,
         setup: &Setup,
@@ -124,12 +122,8 @@ impl LiveTransfer {
             let (side, outbox, reports, end) =
                 (Arc::clone(&side), outbox.clone(), Arc::clone(&reports), Arc::clone(&end));
             move || {
-                let result = converse(
-                    &side,
-                    PeerLine { outbox: &outbox, inbox: &inbox, version },
-                    &reports,
-                    fence.as_ref(),
-                );
+                let result =
+                    converse(&side, PeerLine { outbox: &outbox, inbox: &inbox }, &reports, fence.as_ref());
                 side.stop();
                 *end.result.lock() = Some(result);
                 end.changed.notify_all();
@@ -155,7 +149,6 @@ impl LiveTransfer {
             bounds,
             rtt,
             told: (None, started),
-            version,
             yields: false,
             standstill: (setup.terms.purpose != Purpose::Plan).then(|| Standstill::new(setup.stall)),
         };
@@ -169,11 +162,10 @@ impl LiveTransfer {
         (before, sending): (&Snapshot, Duration),
         (after, receiving): (&Snapshot, Duration),
     ) -> PerStage<Option<f64>> {
-        let time = |a: &Counters, b: &Counters, of: fn(&CounterDetail) -> u64| {
-            let us = of(&b.detail?).saturating_sub(of(&a.detail?));
-            Some(Duration::from_micros(us))
+        let time = |a: &Counters, b: &Counters, of: fn(&Counters) -> u64| {
+            Duration::from_micros(of(b).saturating_sub(of(a)))
         };
-        let (filling, taking) = (|d: &CounterDetail| d.filling_us, |d: &CounterDetail| d.taking_us);
+        let (filling, taking) = (|d: &Counters| d.filling_us, |d: &Counters| d.taking_us);
         let (sender, receiver) = ((&before.sender, &after.sender), (&before.receiver, &after.receiver));
         let waited = |stage: Stage, interval, time| {
             share_waited(interval, (Duration::ZERO, time), workers[stage])
@@ -181,14 +173,12 @@ impl LiveTransfer {
         };
         let read = time(sender.0, sender.1, filling);
         // The two clocks agree but for the time that asking takes.
-        let network = time(sender.0, sender.1, taking)
-            .zip(time(receiver.0, receiver.1, filling))
-            .map(|(to_take, to_fill)| to_take.saturating_add(to_fill));
+        let network = time(sender.0, sender.1, taking).saturating_add(time(receiver.0, receiver.1, filling));
         let write = time(receiver.0, receiver.1, taking);
         PerStage {
-            read: read.and_then(|time| waited(Stage::Read, sending, time)),
-            network: network.and_then(|time| waited(Stage::Network, sending, time)),
-            write: write.and_then(|time| waited(Stage::Write, receiving, time)),
+            read: waited(Stage::Read, sending, read),
+            network: waited(Stage::Network, sending, network),
+            write: waited(Stage::Write, receiving, write),
         }
     }
 
@@ -201,8 +191,7 @@ impl LiveTransfer {
         (after, receiving): (&Snapshot, Duration),
     ) -> PerStage<f64> {
         let beyond = |stage: Stage, before: &Counters, after: &Counters, interval: Duration| {
-            let (before, after) = (before.detail?.worked_us?, after.detail?.worked_us?);
-            let worked = Duration::from_micros(after.saturating_sub(before));
+            let worked = Duration::from_micros(after.worked_us.saturating_sub(before.worked_us));
             let mean = worked.as_secs_f64() / interval.as_secs_f64();
             let allowed = f64::from(workers[stage]) * (1.0 - waited[stage]?);
             // No stage has more workers, whatever the other end says.
@@ -218,11 +207,10 @@ impl LiveTransfer {
     /// How uncertain the other end's rates are, as far as it says so.
     fn told_errors(&self, after: &Snapshot) -> PerStage<f64> {
         let remote = match &*self.side {
-            Side::Send(_) => after.receiver.detail,
-            Side::Receive(..) => after.sender.detail,
+            Side::Send(_) => after.receiver,
+            Side::Receive(..) => after.sender,
         };
-        let told = remote.map(|detail| detail.error_ppm).unwrap_or_default();
-        told.map(|ppm| f64::from(ppm.unwrap_or_default()) / 1e6)
+        remote.error_ppm.map(|ppm| f64::from(ppm.unwrap_or_default()) / 1e6)
     }
 
     fn ended(&self) -> Option<Result<()>> {
@@ -255,7 +243,7 @@ impl Running for LiveTransfer {
         if std::mem::replace(&mut self.yields, yields) != yields {
             match &*self.side {
                 Side::Send(sender) => sender.yields(yields),
-                Side::Receive(..) => tell_to_yield(&self.outbox, self.version, yields),
+                Side::Receive(..) => self.outbox.send(&Message::Yield(yields)),
             }
         }
     }
@@ -298,7 +286,7 @@ impl Running for LiveTransfer {
         let remote = self.reports.wait(number, || over() || asked.elapsed() >= SILENCE);
         let (sender, receiver) = match (remote, &*self.side) {
             (Some(remote), Side::Send(_)) => {
-                self.ledger.taken_in(remote.detail.map_or(remote.network, |detail| detail.taken));
+                self.ledger.taken_in(remote.taken);
                 (local, remote)
             }
             (Some(remote), Side::Receive(..)) => (remote, local),
@@ -388,7 +376,7 @@ impl Running for LiveTransfer {
 
 /// What the sender's kernel told of the streams under way.
 fn streams(before: &Counters, after: &Counters, interval: Duration) -> Option<Streams> {
-    let (before, after) = (before.detail?.streams?, after.detail?.streams?);
+    let (before, after) = (before.streams?, after.streams?);
     let workers = after.count;
     let share = |a: u64, b: u64| {
         let time = Duration::from_micros(b.saturating_sub(a));
@@ -447,7 +435,6 @@ mod tests {
     use crate::terms::Terms;
     use crate::throttle::Limits;
     use crate::transfer::route::{From, STALL, To, begin, random_run};
-    use crate::wire::message::VERSIONS;
     use crate::wire::session;
     use crate::wire::ticket::Claims;
     use crate::wire::way::Carriers;
@@ -487,7 +474,7 @@ mod tests {
         let ledger = Arc::new(Ledger::default());
         let source = Box::new(ZeroSource(Memory { bytes: ByteCount::mib(1) }));
         let (terms, to_peer) = (setup.terms.clone(), outbox.clone());
-        let peer = Peer::of(VERSIONS.1, None);
+        let peer = Peer { patience: None, asked: false };
         let sender = Sender::start(
             source,
             terms,
@@ -498,8 +485,7 @@ mod tests {
             peer,
         );
         let bounds = PerStage::all(Bounds::new(1, 1));
-        let transfer =
-            LiveTransfer::start(Side::Send(sender), outbox, inbox, VERSIONS.1, ledger, bounds, &setup);
+        let transfer = LiveTransfer::start(Side::Send(sender), outbox, inbox, ledger, bounds, &setup);
         let mut transfer = transfer.expect("started");
         let clock = manual::stop();
         let began = Instant::now();

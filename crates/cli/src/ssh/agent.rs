@@ -14,7 +14,7 @@ use tidegate_contract::home;
 use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::quota::Allowance;
-use tidegate_transfer::wire::message::VERSIONS;
+use tidegate_transfer::wire::greeting::Spoken;
 use tidegate_transfer::wire::ticket::Claims;
 
 use crate::beneath::beneath_root;
@@ -92,7 +92,7 @@ fn begin(asked: &Asked, trust: &TrustArgs) -> Result<(Arc<Endpoint>, Ready)> {
     let endpoint = listen(asked, trust)?;
     let ready = Ready {
         program: env!("CARGO_PKG_VERSION").to_owned(),
-        versions: Some(VERSIONS),
+        protocol: Some(Spoken::ours()),
         endpoint: endpoint.address(&Claims::OWNER)?.to_string(),
         host: session_ends().map(|(_, ours)| ours.to_string()),
         home: Bytes(home.as_os_str().as_bytes().to_vec()),

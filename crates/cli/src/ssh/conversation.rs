@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::transfer::route::random_run;
+use tidegate_transfer::wire::greeting::Spoken;
 
 /// Longest message.
 const MAX_LINE: u64 = 64 << 10;
@@ -65,9 +66,9 @@ pub enum Answer {
 pub struct Ready {
     /// The program's version.
     pub program: String,
-    /// The oldest and the newest protocol version that it speaks.
+    /// What it speaks; programs from before version 1 of the protocol do not say it.
     #[serde(default)]
-    pub versions: Option<(u16, u16)>,
+    pub protocol: Option<Spoken>,
     /// The endpoint's address with its ticket; the host is its own name for itself.
     pub endpoint: String,
     /// The address that ssh came to.

@@ -4,14 +4,15 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
+use crate::peer::agreed;
 use crate::common::service::Service;
 use crate::common::{Ran, World, finish};
 use crate::peer::{Server, TOKEN, Visit, entry, file};
-use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::offer::{Outcome, Verdict};
-use tidegate_transfer::wire::message::{Message, Request};
+use tidegate_transfer::wire::message::Message;
+use tidegate_transfer::wire::request::Action;
 
 /// Moves the cursor, sets a title, changes the direction, is invisible, and ends a line.
 const EVIL: &str =
@@ -174,7 +175,7 @@ fn what_jobs_are_called_is_shown_escaped() {
 fn what_a_receiver_says_of_files_is_shown_escaped() {
     against(
         |visit| {
-            visit.outbox.send(&Message::Accepted { token: TOKEN });
+            visit.outbox.send(&agreed(TOKEN));
             while let Ok(message) = visit.next() {
                 if let Message::Offer { first, entries } = message {
                     let verdicts = entries.iter().map(|_| Verdict::Failed(evil())).collect();
@@ -213,8 +214,8 @@ fn what_a_sender_says_of_files_is_shown_escaped() {
 #[test]
 fn what_an_endpoint_tells_of_a_third_party_is_shown_escaped() {
     against(
-        |visit| match visit.request {
-            Request::OneTimeTicket { .. } => {
+        |visit| match visit.request.action {
+            Action::OneTimeTicket { .. } => {
                 // One that can be read, so that the transfer goes on.
                 let ticket = tidegate_transfer::wire::ticket::Ticket {
                     fingerprint: [1; 32],
@@ -224,10 +225,8 @@ fn what_an_endpoint_tells_of_a_third_party_is_shown_escaped() {
                 visit.outbox.send(&Message::Ticket(ticket.encode()));
             }
             _ => {
-                visit.outbox.send(&Message::Accepted { token: TOKEN });
-                visit.outbox.send(&Message::RoundTrip(0));
-                let failures = vec![(EVIL.into(), evil())];
-                visit.outbox.send(&Message::Progress(Totals { failures, ..Totals::default() }));
+                visit.outbox.send(&agreed(TOKEN));
+                visit.outbox.send(&Message::Problem(EVIL.into(), evil()));
                 refuse(visit);
             }
         },

@@ -117,12 +117,7 @@ impl DownloadState {
             }
             _ => version,
         };
-        let entry = Entry {
-            path: record.path.clone(),
-            kind: Kind::File { size: bytes.unwrap_or(0), fingerprint },
-            mode: self.mode,
-            mtime: seen.time().unwrap_or_else(now),
-        };
+        let entry = Entry::new(record.path.clone(), Kind::File { size: bytes.unwrap_or(0), fingerprint }, self.mode, seen.time().unwrap_or_else(now));
         (entry, version, known.is_some())
     }
 

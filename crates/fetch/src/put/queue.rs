@@ -439,7 +439,7 @@ mod tests {
     fn file(name: &str, size: u64, part: u64) -> Arc<UploadFile> {
         let path = RelPath::new(name).expect("a name");
         let kind = Kind::File { size, fingerprint: [0; 16] };
-        let entry = Entry { path: path.clone(), kind, mode: 0o644, mtime: Timestamp::default() };
+        let entry = Entry::new(path.clone(), kind, 0o644, Timestamp::default());
         let plan = Plan { part, count: size.div_ceil(part).max(1) as u32 };
         Arc::new(UploadFile::new(Listed { entry, root: 0 }, path, plan).expect("a file"))
     }

@@ -16,7 +16,8 @@ use crate::store::naming::Replaced;
 use crate::sys::clock::Instant;
 use crate::sys::random;
 use crate::wire::files::{Content, FileReply, FileRequest, MAX_CONTENT, MAX_RANGES};
-use crate::wire::message::{FILES_SINCE, Message};
+use crate::wire::message::Message;
+use crate::wire::request::Agreement;
 use crate::wire::session::{Inbox, Outbox};
 
 /// How long one may ask nothing before its place is given up.
@@ -38,15 +39,11 @@ pub(super) fn serve(
     who: &str,
     (outbox, inbox): (&Outbox, &Inbox),
 ) -> Result<()> {
-    if session.version < FILES_SINCE {
-        let why = format!("files are asked about in version {FILES_SINCE} of the protocol");
-        return Err(Error::protocol(why));
-    }
     if session.claims.once.is_some() {
         let why = "a one-time ticket is for one transfer, and not for asking about files";
         return Err(Error::new(ErrorKind::Denied, why));
     }
-    outbox.send(&Message::Accepted { token: random::bytes() });
+    outbox.send(&Message::accepted(&Agreement { token: random::bytes(), ..Agreement::default() }));
     let began = Instant::now();
     let share = &session.account.share;
     let mut serving = Serving { endpoint, session, outbox, inbox, share, sum: Sum::default() };

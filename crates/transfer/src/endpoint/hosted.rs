@@ -9,8 +9,6 @@ use std::time::Duration;
 use tidegate_control::ByteCount;
 
 use crate::catalogue::Catalogues;
-use crate::counters::NotKept;
-use crate::counters::Totals;
 use crate::endpoint::report::Report;
 use crate::endpoint::rights::{may_delete, may_move, may_read, may_use, may_write};
 use crate::endpoint::served::scope;
@@ -21,14 +19,13 @@ use crate::exchange::{PeerLine, Reports, Side, converse};
 use crate::fence::Permit;
 use crate::hash::Digest;
 use crate::journal::{Journal, Leftovers};
-use crate::ledger::Ledger;
+use crate::ledger::{Failure, Ledger};
 use crate::mirror::Mirror;
 use crate::pipeline::data_streams::{Arrivals, Supply};
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::quota::{Share, remember};
-use crate::selection::{Deletion, Selection, Taking};
-use crate::spec::{RunId, SinkSpec, SourceSpec, Sources, TransferId};
+use crate::spec::{SinkSpec, SourceSpec, TransferId};
 use crate::split::Split;
 use crate::store::Source;
 use crate::store::apart::{Apart, Removing};
@@ -41,20 +38,16 @@ use crate::sys::confined::path_of;
 use crate::sys::random;
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
-use crate::terms::{Compare, DataPlane, Purpose, Terms};
+use crate::terms::{Compare, DataPlane, Purpose};
 use crate::transfer::hearing::Unheard;
-use crate::transfer::link;
 use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::joined::BlockTaker;
-use crate::wire::message::{
-    DELETION_SINCE, DETAIL_SINCE, FENCE_SINCE, LEFT_OUT_SINCE, MODES_SINCE, Message, PLACES_SINCE,
-    PLAN_SINCE, RUN_SINCE, Request, SELECTION_SINCE, SHARE_SINCE, SHORT_EPOCHS_SINCE, TELL_SINCE,
-    WORKED_SINCE,
-};
+use crate::wire::message::{Message, Stepped};
+use crate::wire::record::Record;
+use crate::wire::request::{Action, Agreement, Preamble, Request, Run};
 use crate::wire::session::{self, Inbox, Outbox};
-use crate::wire::stepped::split;
 use crate::wire::ticket::Address;
 use crate::wire::way::Carriers;
 
@@ -64,9 +57,6 @@ const MAX_WORKERS: u16 = 512;
 
 /// Epochs that an initiator may ask for.
 const EPOCHS: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(120);
-
-/// Most failures told in one message.
-const FAILURES_A_MESSAGE: usize = 500;
 
 /// Least time after which an initiator may have a stream replaced.
 const LEAST_STALL: Duration = Duration::from_secs(1);
@@ -141,57 +131,12 @@ impl Caller<'_> {
     }
 }
 
-/// What a peer says of its transfer before it asks for it.
-#[derive(Debug, Default)]
-struct Said {
-    /// The run, and when a stream is replaced.
-    run: Option<(RunId, Duration)>,
-    sources: Sources,
-    contents_mode: Option<u32>,
-    selection: Selection,
-    taking: Taking,
-    deletion: Option<Deletion>,
-    moving: bool,
-    fenced: bool,
-    split: Option<Split>,
-}
-
-impl Said {
-    /// Hears it, and the request.
-    fn hear(inbox: &Inbox, version: u16) -> Result<(Request, Self)> {
-        let mut all = Self::default();
-        loop {
-            match inbox.receive_within(IDLE)? {
-                Some(Message::Run { id, stall_ms }) if version >= RUN_SINCE && all.run.is_none() => {
-                    all.run = Some((id, Duration::from_millis(stall_ms.into()).max(LEAST_STALL)));
-                }
-                Some(Message::Places(places)) if version >= PLACES_SINCE => all.sources.lie(places)?,
-                Some(Message::Roots(named)) if version >= RUN_SINCE && all.sources.roots.is_empty() => {
-                    all.sources.roots = named;
-                }
-                Some(Message::ContentsMode(mode)) if version >= MODES_SINCE => all.contents_mode = mode,
-                Some(Message::Selection(said)) if version >= SELECTION_SINCE && all.selection.is_all() => {
-                    all.selection = said;
-                }
-                Some(Message::Taking(said)) if version >= SELECTION_SINCE => all.taking = said,
-                Some(Message::Deletion(said)) if version >= DELETION_SINCE && all.deletion.is_none() => {
-                    all.deletion = Some(said);
-                }
-                Some(Message::Moving) if version >= DELETION_SINCE => all.moving = true,
-                Some(Message::Fenced) if version >= FENCE_SINCE => all.fenced = true,
-                Some(Message::Split(said)) if all.fenced && all.split.is_none() => all.split = Some(said),
-                Some(Message::Request(request)) => return Ok((request, all)),
-                Some(_) => return Err(Error::protocol("a session begins with a request")),
-                None => return Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
-            }
-        }
-    }
-
-    fn memory(&self) -> usize {
-        self.sources.memory()
-            + self.selection.memory()
-            + self.deletion.as_ref().map_or(0, Deletion::memory)
-            + self.split.as_ref().map_or(0, Split::memory)
+/// Hears what the peer asks for.
+fn hear(inbox: &Inbox) -> Result<Request> {
+    match inbox.receive_within(IDLE)? {
+        Some(Message::Request(action, preamble)) => Request::read(action, &preamble),
+        Some(_) => Err(Error::protocol("a session begins with a request")),
+        None => Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
     }
 }
 
@@ -201,7 +146,6 @@ struct Relayed<'a> {
     spec: &'a SourceSpec,
     /// Whether it is one file.
     single: bool,
-    terms: Terms,
     pace: Pace,
 }
 
@@ -238,119 +182,63 @@ fn answer(
     inbox: &Inbox,
     report: &mut Option<Report>,
 ) -> Result<()> {
-    let SessionContext { claims, account, version, .. } = caller.session;
-    let (request, mut said) = Said::hear(inbox, *version)?;
+    let SessionContext { claims, account, .. } = caller.session;
+    let request = hear(inbox)?;
     *report = Report::of(&request, caller.name(endpoint));
     report.iter().for_each(|report| report.count(&endpoint.counted));
     let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
     // What it named is there as long as its session.
-    let _named = remember(&account.share.metadata, request.memory() + said.memory())?;
-    let line = PeerLine { outbox, inbox, version: *version };
-    match request {
-        Request::OneTimeTicket { path } => {
+    let _named = remember(&account.share.metadata, request.memory())?;
+    let line = PeerLine { outbox, inbox };
+    let Request { action, preamble } = request;
+    match action {
+        Action::OneTimeTicket { path } => {
+            let delete = preamble.deletion.is_some();
             may_write(endpoint, claims)?;
             may_use(claims, &path)?;
-            if said.deletion.is_some() {
+            if delete {
                 may_delete(endpoint, claims)?;
             }
-            let ticket = endpoint.issue_one_time(&path, said.deletion.is_some(), caller.session)?;
+            let ticket = endpoint.issue_one_time(&path, delete, caller.session)?;
             outbox.send(&Message::Ticket(ticket));
             // Stay until the peer has read it.
             let _ = inbox.receive_within(IDLE);
             Ok(())
         }
-        Request::Share { path, expires } => {
-            if *version < SHARE_SINCE {
-                return Err(Error::protocol(format!(
-                    "a URL is asked for in version {SHARE_SINCE} of the protocol"
-                )));
-            }
+        Action::Share { path, expires } => {
             outbox.send(&Message::Shared(endpoint.share(&path, expires, claims)?));
             // Stay until the peer has read it.
             let _ = inbox.receive_within(IDLE);
             Ok(())
         }
-        Request::Receive { id, sink, terms } => {
-            may_write(endpoint, claims)?;
-            if said.deletion.is_some() {
-                may_delete(endpoint, claims)?;
-            }
-            let terms = agree(endpoint, *version, terms)?;
-            if terms.compare == Compare::Checksum && !caller.session.learns_hashes {
-                let why = "the ticket allows writing alone, and comparing by checksum would tell what is here: leave --checksum out, or ask for a ticket that allows reading too";
-                return Err(Error::new(ErrorKind::Denied, why));
-            }
-            if terms.purpose == Purpose::Plan && !caller.session.learns_hashes {
-                let why = "the ticket allows writing alone, and a dry run would tell what is here: ask for a ticket that allows reading too";
-                return Err(Error::new(ErrorKind::Denied, why));
-            }
-            if let SinkSpec::Files { path, .. } = &sink {
-                may_use(claims, path)?;
-            }
-            // A peer that left while its request waited has nothing to begin, and would leave an empty journal.
-            here(outbox)?;
-            let candidate = Candidate { run: said.run.map(|(id, _)| id), session: outbox.clone() };
-            let _turn = endpoint.turns.take((account.id, id), &candidate)?;
-            here(outbox)?;
-            let removing = Removing { at_destination: said.deletion.is_some(), at_source: said.moving };
-            let sources = std::mem::take(&mut said.sources);
-            let apart = Apart::from(sources, removing).offering(&said.selection, terms.links);
-            let mut destination = open_sink(endpoint, caller.session, (&sink, &id), &terms, &said, apart)?;
-            destination.permit = said.fenced.then(|| Permit::of_peer(outbox.clone()));
-            said.split.as_ref().map_or(Ok(()), |split| may_split(split, said.moving))?;
-            destination.split = said.split;
-            let share = account.share.clone();
-            let make = || {
-                let asked = Asked::Anything;
-                let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
-                Side::Receive(Arc::new(receiver), None)
-            };
-            serve(endpoint, line, &[], make)
+        Action::Receive { id, sink } => {
+            receive(endpoint, caller.session, line, ledger, Receiving { id, sink, preamble })
         }
-        Request::Send { source, terms } => {
+        Action::Send { source } => send(endpoint, caller.session, line, ledger, &source, preamble),
+        Action::SendTo { source, destination, pace_ms } => {
             may_read(claims)?;
-            may_move(endpoint, claims, &terms, said.moving)?;
-            let terms = agree(endpoint, *version, terms)?;
-            let (source, single) = open_source(endpoint, caller.session, &source, &terms, &said)?;
-            let mut told = vec![Message::Single(single)];
-            if source.has_read_stage() {
-                told.extend(link::told(source.sources(), *version));
-            }
-            if *version >= MODES_SINCE && source.has_read_stage() {
-                told.push(Message::ContentsMode(source.contents_mode()));
-            }
-            let share = &account.share;
-            let peer = Peer::of(*version, said.run.map(|(_, stall)| stall)).asking(*version);
-            let make = || {
-                let supply = Supply::Await(Arrivals::default());
-                Side::Send(Sender::start(source, terms, outbox.clone(), supply, ledger, share, peer))
-            };
-            serve(endpoint, line, &told, make)
-        }
-        Request::SendTo { source, destination, pace_ms, terms } => {
-            may_read(claims)?;
-            may_move(endpoint, claims, &terms, said.moving)?;
-            let terms = agree(endpoint, *version, terms)?;
-            let (store, single) = open_source(endpoint, caller.session, &source, &terms, &said)?;
+            let preamble = agree(endpoint, preamble)?;
+            may_move(endpoint, claims, &preamble.terms, preamble.moving)?;
+            let (store, single) = open_source(endpoint, caller.session, &source, &preamble)?;
             let address = Address::parse(&destination)?;
             let pace = Pace {
                 epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
                 settle: Duration::from_millis(u64::from(pace_ms.1)),
                 stop_after: None,
             };
-            let from = Relayed { store, spec: &source, single, terms, pace };
-            relay(endpoint, line, &ledger, from, &address, said, &account.share)
+            let from = Relayed { store, spec: &source, single, pace };
+            relay(endpoint, line, &ledger, from, &address, preamble, &account.share)
         }
-        Request::Iperf3 { limit_s } => {
+        Action::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
             let result = measuring::serve(endpoint, caller.session, caller.reached, (outbox, inbox), limit);
             endpoint.has_ended();
             result
         }
-        Request::OneTimeIperf3 { reverse } => {
+        Action::OneTimeIperf3 { reverse } => {
             measuring::ticket(endpoint, caller.session, reverse, (outbox, inbox))
         }
-        Request::Iperf3To { destination, test, limit_s } => {
+        Action::Iperf3To { destination, test, limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
             let address = Address::parse(&destination)?;
             let result =
@@ -358,13 +246,99 @@ fn answer(
             endpoint.has_ended();
             result
         }
-        Request::Files => files::serve(endpoint, caller.session, &caller.name(endpoint), (outbox, inbox)),
+        Action::Files => files::serve(endpoint, caller.session, &caller.name(endpoint), (outbox, inbox)),
     }
 }
 
+/// What an endpoint is to receive.
+struct Receiving {
+    id: TransferId,
+    sink: SinkSpec,
+    preamble: Preamble,
+}
+
+fn receive(
+    endpoint: &Arc<Endpoint>,
+    session: &SessionContext,
+    line: PeerLine<'_>,
+    ledger: Arc<Ledger>,
+    Receiving { id, sink, preamble }: Receiving,
+) -> Result<()> {
+    let SessionContext { claims, account, .. } = session;
+    let outbox = line.outbox;
+    may_write(endpoint, claims)?;
+    if preamble.deletion.is_some() {
+        may_delete(endpoint, claims)?;
+    }
+    let mut preamble = agree(endpoint, preamble)?;
+    if preamble.terms.compare == Compare::Checksum && !session.learns_hashes {
+        let why = "the ticket allows writing alone, and comparing by checksum would tell what is here: leave --checksum out, or ask for a ticket that allows reading too";
+        return Err(Error::new(ErrorKind::Denied, why));
+    }
+    if preamble.terms.purpose == Purpose::Plan && !session.learns_hashes {
+        let why = "the ticket allows writing alone, and a dry run would tell what is here: ask for a ticket that allows reading too";
+        return Err(Error::new(ErrorKind::Denied, why));
+    }
+    if let SinkSpec::Files { path, .. } = &sink {
+        may_use(claims, path)?;
+    }
+    // A peer that left while its request waited has nothing to begin, and would leave an empty journal.
+    here(outbox)?;
+    let candidate = Candidate { run: preamble.run.map(|run| run.id), session: outbox.clone() };
+    let _turn = endpoint.turns.take((account.id, id), &candidate)?;
+    here(outbox)?;
+    let removing = Removing { at_destination: preamble.deletion.is_some(), at_source: preamble.moving };
+    let sources = std::mem::take(&mut preamble.sources);
+    let apart = Apart::from(sources, removing).offering(&preamble.selection, preamble.terms.links);
+    let mut destination = open_sink(endpoint, session, (&sink, &id), &preamble, apart)?;
+    destination.permit = preamble.fenced.then(|| Permit::of_peer(outbox.clone()));
+    preamble.split.as_ref().map_or(Ok(()), |split| may_split(split, &preamble))?;
+    destination.split = preamble.split;
+    let (terms, share) = (preamble.terms, account.share.clone());
+    serve(endpoint, line, Agreement::default(), || {
+        let asked = Asked::Anything;
+        let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
+        Side::Receive(Arc::new(receiver), None)
+    })
+}
+
+fn send(
+    endpoint: &Arc<Endpoint>,
+    session: &SessionContext,
+    line: PeerLine<'_>,
+    ledger: Arc<Ledger>,
+    source: &SourceSpec,
+    preamble: Preamble,
+) -> Result<()> {
+    let SessionContext { claims, account, .. } = session;
+    may_read(claims)?;
+    let preamble = agree(endpoint, preamble)?;
+    may_move(endpoint, claims, &preamble.terms, preamble.moving)?;
+    let (source, single) = open_source(endpoint, session, source, &preamble)?;
+    let mut agreement = Agreement { single, ..Agreement::default() };
+    if source.has_read_stage() {
+        agreement.sources = source.sources();
+        agreement.contents_mode = source.contents_mode();
+    }
+    let peer = Peer { patience: preamble.run.map(|run| stall_of(&run)), asked: true };
+    serve(endpoint, line, agreement, || {
+        let supply = Supply::Await(Arrivals::default());
+        let outbox = line.outbox.clone();
+        Side::Send(Sender::start(source, preamble.terms, outbox, supply, ledger, &account.share, peer))
+    })
+}
+
+/// When a stream of a run is replaced that delivers nothing.
+fn stall_of(run: &Run) -> Duration {
+    run.stall().max(LEAST_STALL)
+}
+
 /// Refuses what cannot be split: a file that is removed at its source once a range of it has arrived.
-fn may_split(split: &Split, moving: bool) -> Result<()> {
-    match moving {
+fn may_split(split: &Split, preamble: &Preamble) -> Result<()> {
+    if !preamble.fenced {
+        return Err(Error::protocol("files are split under a lease alone"));
+    }
+    match preamble.moving {
         true => Err(Error::protocol("files that are moved away cannot be split")),
         false => split.check(),
     }
@@ -378,30 +352,26 @@ fn here(outbox: &Outbox) -> Result<()> {
     }
 }
 
-fn agree(endpoint: &Endpoint, version: u16, mut terms: Terms) -> Result<Terms> {
-    if terms.purpose == Purpose::Plan && version < PLAN_SINCE {
-        return Err(Error::protocol(format!(
-            "a dry run is asked for in version {PLAN_SINCE} of the protocol"
-        )));
-    }
+/// What is asked for within what this host gives.
+fn agree(endpoint: &Endpoint, mut preamble: Preamble) -> Result<Preamble> {
+    let terms = &mut preamble.terms;
     if terms.data_plane == DataPlane::Clear && !endpoint.config.clear {
         let why = "clear data streams are not allowed here: start the endpoint with --data-plane clear, or leave the option out";
         return Err(Error::new(ErrorKind::Denied, why));
     }
     terms.staging = terms.staging.min(MAX_STAGING);
     terms.max_workers = terms.max_workers.clamp(1, MAX_WORKERS);
-    Ok(terms)
+    Ok(preamble)
 }
 
 fn open_sink(
     endpoint: &Endpoint,
     session: &SessionContext,
     (spec, id): (&SinkSpec, &TransferId),
-    terms: &Terms,
-    said: &Said,
+    preamble: &Preamble,
     apart: Apart,
 ) -> Result<Destination> {
-    let deletion = said.deletion.as_ref();
+    let deletion = preamble.deletion.as_ref();
     let SinkSpec::Files { path, single } = spec else {
         return Ok(Destination::nowhere(Arc::new(NullSink)));
     };
@@ -419,8 +389,8 @@ fn open_sink(
         Ok(backup)
     };
     let backup = deletion.and_then(|deletion| deletion.backup.as_deref()).map(open_backup).transpose()?;
-    let kept = (terms.purpose, apart);
-    let sink = FileSink::for_contents(said.contents_mode, (&base, &rest), *single, id, kept)?;
+    let kept = (preamble.terms.purpose, apart);
+    let sink = FileSink::for_contents(preamble.contents_mode, (&base, &rest), *single, id, kept)?;
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
@@ -429,8 +399,8 @@ fn open_sink(
         true => [&path_of(&base).map_err(failed)?[..], b"/", sink.base_path()].concat(),
     };
     let leftovers = sink.left().and_then(|left| Leftovers::read(left, &session.account.share.metadata).ok());
-    let catalogue = endpoint.catalogues.for_purpose(terms.purpose, &absolute);
-    let asks_hashes = session.version >= TELL_SINCE && session.learns_hashes;
+    let catalogue = endpoint.catalogues.for_purpose(preamble.terms.purpose, &absolute);
+    let asks_hashes = session.learns_hashes;
     let mirror = Mirror::of(&sink, deletion, &session.account.share.metadata, backup)?;
     let sink = Arc::new(sink);
     Ok(Destination {
@@ -439,10 +409,9 @@ fn open_sink(
         leftovers,
         catalogue,
         asks_hashes,
-        tells_modes: session.version >= MODES_SINCE,
-        taking: said.taking,
+        taking: preamble.taking,
         selection: None,
-        moving: said.moving,
+        moving: preamble.moving,
         mirror,
         permit: None,
         split: None,
@@ -453,8 +422,7 @@ fn open_source(
     endpoint: &Endpoint,
     session: &SessionContext,
     spec: &SourceSpec,
-    terms: &Terms,
-    said: &Said,
+    preamble: &Preamble,
 ) -> Result<(Box<dyn Source>, bool)> {
     match spec {
         SourceSpec::Zero(memory) => Ok((Box::new(ZeroSource(*memory)), true)),
@@ -465,12 +433,12 @@ fn open_source(
             let source = FileSource::beneath(
                 &scope(endpoint, session)?,
                 paths,
-                terms.links,
+                preamble.terms.links,
                 &session.account.share.descriptors,
             )?
-            .selecting(said.selection.clone())?
-            .mirrored(said.deletion.is_some())?
-            .moved(said.moving)?;
+            .selecting(preamble.selection.clone())?
+            .mirrored(preamble.deletion.is_some())?
+            .moved(preamble.moving)?;
             let single = source.is_single_file();
             Ok((Box::new(source), single))
         }
@@ -481,7 +449,7 @@ fn open_source(
 fn serve(
     endpoint: &Arc<Endpoint>,
     line: PeerLine<'_>,
-    told: &[Message],
+    agreement: Agreement,
     make: impl FnOnce() -> Side,
 ) -> Result<()> {
     let hosted =
@@ -490,8 +458,7 @@ fn serve(
     let side = {
         // Streams that arrive at once wait here until there is an end to give them to.
         let mut slot = hosted.side.lock();
-        line.outbox.send(&Message::Accepted { token: hosted.token });
-        told.iter().for_each(|message| line.outbox.send(message));
+        line.outbox.send(&Message::accepted(&Agreement { token: hosted.token, ..agreement }));
         let side = Arc::new(make());
         *slot = Some(Arc::clone(&side));
         side
@@ -508,22 +475,23 @@ fn serve(
 /// Sends to another endpoint, epoch by epoch as the initiator says.
 fn relay(
     endpoint: &Endpoint,
-    PeerLine { outbox, inbox, version }: PeerLine<'_>,
+    PeerLine { outbox, inbox }: PeerLine<'_>,
     ledger: &Ledger,
-    Relayed { store, spec, single, terms, pace }: Relayed<'_>,
+    Relayed { store, spec, single, pace }: Relayed<'_>,
     address: &Address,
-    said: Said,
+    preamble: Preamble,
     share: &Share,
 ) -> Result<()> {
-    let (run, stall) = said.run.unwrap_or_else(|| (random_run(), STALL));
+    let Preamble { terms, selection, taking, deletion, moving, run, .. } = preamble;
+    let (run, stall) = run.map_or_else(|| (random_run(), STALL), |run| (run.id, stall_of(&run)));
     let (interrupt, unheard) = (Interrupt::default(), Unheard::default());
     let setup = Setup {
-        terms: terms.clone(),
-        selection: said.selection,
-        taking: said.taking,
         plan: (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox)),
-        deletion: said.deletion,
-        moving: said.moving,
+        terms,
+        selection,
+        taking,
+        deletion,
+        moving,
         fence: None,
         split: None,
         pace,
@@ -552,69 +520,58 @@ fn relay(
     let mut transfer = {
         let link =
             reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.metadata)?;
-        route::push(store, address, link, Request::Receive { id, sink, terms }, &setup)?
+        route::push(store, address, link, Action::Receive { id, sink }, &setup)?
     };
-    outbox.send(&Message::Accepted { token: random::bytes() });
-    if version >= SHORT_EPOCHS_SINCE {
-        let round_trip = transfer.host().round_trip.unwrap_or_default();
-        outbox.send(&Message::RoundTrip(round_trip.as_micros() as u64));
-    }
+    let round_trip_us = transfer.host().round_trip.map(|time| time.as_micros() as u64);
+    outbox.send(&Message::accepted(&Agreement {
+        token: random::bytes(),
+        round_trip_us,
+        ..Agreement::default()
+    }));
     unheard.begin();
     let mut told = 0;
     loop {
         match inbox.receive()? {
-            Message::Step(setpoint) => {
-                let seen = step(&mut transfer, setpoint, (inbox, &unheard), &interrupt);
+            Message::Step(asked) => {
+                let asked = asked.read()?;
+                transfer.short_epochs(asked.short);
+                transfer.yields(asked.yields);
+                let seen = step(&mut transfer, asked.setpoint, (inbox, &unheard), &interrupt);
                 inbox.check_time()?;
-                let totals = transfer.ledger().totals();
-                let failures = transfer.ledger().failures();
-                for some in failures[told..].chunks(FAILURES_A_MESSAGE) {
-                    let failures = some.iter().map(|f| (f.path.clone(), f.error.clone())).collect();
-                    let told = Totals { failures, ..totals.clone() };
-                    ledger.adopt(told.clone());
-                    outbox.send_patiently(&Message::Progress(told), || false);
+                let at = transfer.ledger();
+                let failures = at.failures();
+                for Failure { path, error } in failures[told..].iter().cloned() {
+                    ledger.adopt_failure(path.clone(), error.clone());
+                    outbox.send_patiently(&Message::Problem(path, error), || false);
                 }
                 told = failures.len();
-                let left_out = transfer.ledger().take_left_out();
-                for (path, why) in left_out.into_iter().filter(|_| version >= LEFT_OUT_SINCE) {
+                for (path, why) in at.take_left_out() {
                     outbox.send_patiently(&Message::LeftOut(path, why), || false);
                 }
-                ledger.adopt(totals.clone());
-                if version >= TELL_SINCE && transfer.ledger().files_refreshed() > 0 {
-                    outbox.send(&Message::Refreshed(transfer.ledger().files_refreshed()));
-                }
-                if version >= DELETION_SINCE && transfer.ledger().entries_deleted() > 0 {
-                    outbox.send(&Message::Deleted(transfer.ledger().entries_deleted(), None));
-                }
-                let not_kept = transfer.ledger().not_kept();
-                if version >= MODES_SINCE && not_kept != NotKept::default() {
-                    outbox.send(&Message::NotKept(not_kept));
-                }
-                outbox.send(&Message::Progress(totals));
-                let seen = seen?;
-                let over = seen.is_none();
-                let (seen, detail) = seen.as_ref().map(split).unzip();
-                if let Some(detail) = detail.filter(|_| version >= WORKED_SINCE) {
-                    outbox.send(&Message::Draining(detail.draining));
-                }
-                if let Some(detail) = detail.filter(|_| version >= DETAIL_SINCE) {
-                    outbox.send(&Message::StepDetail(detail));
-                }
-                outbox.send(&Message::Stepped(seen, transfer.bounds()));
-                if over {
+                let totals = at.totals();
+                ledger.adopt(totals);
+                let stepped = Stepped {
+                    totals,
+                    refreshed: at.files_refreshed(),
+                    deleted: at.entries_deleted(),
+                    not_kept: at.not_kept(),
+                    bounds: transfer.bounds(),
+                    failure: seen.as_ref().err().cloned(),
+                    seen: seen.as_ref().ok().cloned().flatten(),
+                };
+                outbox.send(&Message::Stepped(Record::of(&stepped)));
+                if seen?.is_none() {
                     let _ = inbox.receive_within(IDLE);
                     return Ok(());
                 }
             }
-            Message::ShortEpochs(short) => transfer.short_epochs(short),
-            Message::Yield(yields) => transfer.yields(yields),
             Message::Heard(count) => unheard.heard(count),
             Message::Stop => {
                 return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer"));
             }
             _ => {
                 return Err(Error::protocol(
-                    "the initiator of a third-party transfer only says how long epochs may be, step and stop",
+                    "the initiator of a third-party transfer only says step and stop",
                 ));
             }
         }

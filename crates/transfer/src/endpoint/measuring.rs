@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::spec::Iperf3Test;
 use crate::sys::clock::Instant;
 use crate::transfer::link::Iperf3Server;
-use crate::wire::message::{IPERF3_BETWEEN_SINCE, IPERF3_SINCE, Message};
+use crate::wire::message::Message;
 use crate::wire::session::{Inbox, Outbox};
 use crate::wire::ticket::{Address, Claims};
 
@@ -34,7 +34,6 @@ pub(crate) fn serve(
     (outbox, inbox): (&Outbox, &Inbox),
     limit: Duration,
 ) -> Result<()> {
-    needs(session, IPERF3_SINCE, "an iperf3 server is asked for")?;
     let Claims { read, write, once, .. } = session.claims;
     // One that holds once is for one path and nothing else, or for this and nothing else.
     if (read || write) == once.is_some() {
@@ -58,7 +57,6 @@ pub fn ticket(
     reverse: bool,
     (outbox, inbox): (&Outbox, &Inbox),
 ) -> Result<()> {
-    needs(session, IPERF3_BETWEEN_SINCE, "a test between endpoints is asked for")?;
     may_move(endpoint, session, reverse)?;
     servers(endpoint)?;
     outbox.send(&Message::Ticket(endpoint.issue_for_iperf3(session)?));
@@ -76,7 +74,6 @@ pub(crate) fn between(
     (outbox, inbox): (&Outbox, &Inbox),
     limit: Duration,
 ) -> Result<()> {
-    needs(session, IPERF3_BETWEEN_SINCE, "a test between endpoints is asked for")?;
     may_move(endpoint, session, !test.reverse)?;
     let servers = servers(endpoint)?;
     let end = Instant::now() + limit;
@@ -95,16 +92,6 @@ pub(crate) fn between(
 /// Waits a moment; whether what runs for a peer may run on.
 fn goes_on(endpoint: &Endpoint, inbox: &Inbox, end: Instant) -> bool {
     Instant::now() < end && !endpoint.draining.load(Relaxed) && matches!(inbox.receive_within(LOOK), Ok(None))
-}
-
-fn needs(session: &SessionContext, since: u16, what: &str) -> Result<()> {
-    match session.version >= since {
-        true => Ok(()),
-        false => {
-            let why = format!("{what} in protocol version {since}, this session has {}", session.version);
-            Err(Error::protocol(why))
-        }
-    }
 }
 
 /// Whether data may flow from here, or to here.

@@ -331,7 +331,7 @@ mod tests {
         fn expect(&self, id: FileId, resumed: bool) -> Arc<Incoming> {
             let path = RelPath::new(NAMES[id as usize]).expect("a name");
             let kind = Kind::File { size: PIECE as u64 * PIECES, fingerprint: [2; 16] };
-            let entry = Entry { path, kind, mode: 0o644, mtime: Timestamp::default() };
+            let entry = Entry::new(path, kind, 0o644, Timestamp::default());
             // Of pieces it knows nothing.
             let left = resumed.then(HashMap::new);
             Arc::new(Incoming::new(id, entry, Verify::Block, left, &Quota::unlimited()).expect("room"))
@@ -601,7 +601,7 @@ mod tests {
         let sync = Arc::new(sync);
         let kind = Kind::File { size: 0, fingerprint: [2; 16] };
         let path = RelPath::new("a").expect("a name");
-        let entry = Arc::new(Entry { path, kind, mode: 0o644, mtime: Timestamp::default() });
+        let entry = Arc::new(Entry::new(path, kind, 0o644, Timestamp::default()));
         let whole = |id| {
             let (sync, entry) = (Arc::clone(&sync), Arc::clone(&entry));
             Complete { id, entry, part: Arc::new(Whole(move || sync(id))), root: [0; 32], split: None }

@@ -34,8 +34,6 @@ struct Dialling {
     config: Arc<ClientConfig>,
     /// How the bulk travels.
     plane: DataPlane,
-    /// The protocol version of the session.
-    version: u16,
     /// What binds a stream to the session.
     token: OnceLock<Digest>,
     next: AtomicU32,
@@ -55,15 +53,10 @@ impl Drop for Spare {
 }
 
 impl Dialer {
-    /// Dials streams of a session that speaks `version`, once it [was accepted](Self::accepted).
-    pub fn new(
-        (address, way): (Address, Way),
-        config: Arc<ClientConfig>,
-        plane: DataPlane,
-        version: u16,
-    ) -> Self {
+    /// Dials streams of a session, once it [was accepted](Self::accepted).
+    pub fn new((address, way): (Address, Way), config: Arc<ClientConfig>, plane: DataPlane) -> Self {
         let (token, next, ahead) = (OnceLock::new(), AtomicU32::new(0), Mutex::default());
-        Self(Arc::new(Dialling { address, way, config, plane, version, token, next, ahead }))
+        Self(Arc::new(Dialling { address, way, config, plane, token, next, ahead }))
     }
 
     /// Begins a connection for the first stream.
@@ -91,7 +84,7 @@ impl Dialer {
         let token =
             this.token.get().ok_or_else(|| Error::protocol("a data stream before it was accepted"))?;
         let index = this.next.fetch_add(1, Relaxed);
-        let stream = StreamOpening { plane: this.plane, version: this.version, token, index };
+        let stream = StreamOpening { plane: this.plane, token, index };
         let introduced = |channel| handshake::introduce(channel, &this.address, &stream);
         // If anything is wrong with the one that was made ahead, another one shows it.
         let ahead = this.ahead().and_then(|channel| introduced(channel).ok());

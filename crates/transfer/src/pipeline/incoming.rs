@@ -514,7 +514,7 @@ mod tests {
     fn incoming(size: u64, verify: Verify, left: Option<HashMap<u64, Digest>>) -> Incoming {
         let kind = Kind::File { size, fingerprint: [0; 16] };
         let path = RelPath::new(*b"file").expect("a name");
-        let entry = Entry { path, kind, mode: 0o644, mtime: Timestamp::default() };
+        let entry = Entry::new(path, kind, 0o644, Timestamp::default());
         Incoming::new(1, entry, verify, left, &Quota::new(64 << 10)).expect("room")
     }
 

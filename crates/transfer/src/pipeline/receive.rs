@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_control::{Concurrency, PerStage};
 
 use crate::catalogue::Catalogue;
-use crate::counters::{CounterDetail, Counters, Glimpse, StageGlimpse};
+use crate::counters::{Counters, Glimpse, StageGlimpse};
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Permit;
 use crate::filter::Filter;
@@ -87,8 +87,6 @@ pub(crate) struct Destination {
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
     /// Whether the sender can be asked for hashes, and may learn whether they are those of files that are here.
     pub(crate) asks_hashes: bool,
-    /// Whether the sender can be told which modes and times are not kept.
-    pub(crate) tells_modes: bool,
     /// What it takes of what is offered.
     pub taking: Taking,
     /// What was asked of the sender, if that was asked here: nothing else may be offered.
@@ -115,7 +113,6 @@ impl Destination {
             leftovers: None,
             catalogue,
             asks_hashes: false,
-            tells_modes: false,
             taking,
             selection,
             moving,
@@ -193,8 +190,6 @@ struct ReceiverState {
     moving: bool,
     permit: Option<Arc<Permit>>,
     split: Splitting,
-    /// Whether the sender can be told which modes and times are not kept.
-    tells_modes: bool,
     leftovers: Mutex<Option<Leftovers>>,
     /// Until it is acted on.
     mirror: Mutex<Option<Mirror>>,
@@ -226,7 +221,7 @@ impl Receiver {
         if taking.ignore_existing {
             sink.keep_existing();
         }
-        let Destination { moving, mirror, permit, split, tells_modes, leftovers, .. } = destination;
+        let Destination { moving, mirror, permit, split, leftovers, .. } = destination;
         let permit = permit.map(Arc::new);
         let is_puller = selection.is_some();
         let checked = selection.as_ref().filter(|selection| selection.can_be_checked());
@@ -269,7 +264,6 @@ impl Receiver {
             next: Mutex::default(),
             offered: Mutex::new(Offered::new(&share.metadata)),
             folded: Mutex::new(Offered::new(&share.metadata)),
-            tells_modes,
             leftovers: Mutex::new(leftovers),
             listed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
@@ -448,13 +442,6 @@ impl Receiver {
     pub fn counters(&self) -> Counters {
         let shared = &self.shared;
         let (filling, taking) = shared.path.waited();
-        let detail = CounterDetail {
-            filling_us: filling.as_micros() as u64,
-            taking_us: taking.as_micros() as u64,
-            worked_us: Some(self.threads.worked().as_micros() as u64),
-            taken: shared.taken_bytes.load(Relaxed),
-            ..CounterDetail::default()
-        };
         Counters {
             at_us: shared.started.elapsed().as_micros() as u64,
             network: shared.network_bytes.load(Relaxed),
@@ -462,7 +449,10 @@ impl Receiver {
             staging_used: shared.path.staging.used().0,
             staging_capacity: shared.path.staging.capacity().0,
             cpu: CpuTime::now(),
-            detail: Some(detail),
+            filling_us: filling.as_micros() as u64,
+            taking_us: taking.as_micros() as u64,
+            worked_us: self.threads.worked().as_micros() as u64,
+            taken: shared.taken_bytes.load(Relaxed),
             ..Counters::default()
         }
     }
@@ -523,6 +513,7 @@ impl Receiver {
             return Err(Error::protocol("an offer after the last one"));
         }
         for entry in entries {
+            entry.extras.read()?;
             if !self.shared.filter.takes_all_of(entry.path.as_bytes(), entry.kind == Kind::Directory) {
                 let why = format!(
                     "the other end offered {}, which a filter rule excludes: nothing more is taken from it",

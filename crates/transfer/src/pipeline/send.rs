@@ -27,7 +27,7 @@ use crate::sys::thread;
 use crate::terms::{Purpose, Terms};
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{LEFT_OUT_SINCE, Message, RUN_SINCE, longest_path};
+use crate::wire::message::Message;
 use crate::wire::session::Outbox;
 
 mod comparing;
@@ -97,15 +97,13 @@ pub(crate) struct Sent {
     length: u32,
 }
 
-/// What the receiver understands.
+/// What is known of the receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peer {
-    /// How long a stream may leave everything unconfirmed before the receiver is asked about it; `None` if it cannot be.
+    /// How long a stream may leave everything unconfirmed before the receiver is asked about it; `None` if it is not.
     pub patience: Option<Duration>,
-    /// Longest path that may be offered to it.
-    pub(crate) longest_path: usize,
     /// Whether it asked for the source, and is told what is left out of it.
-    pub(crate) hears_left_out: bool,
+    pub asked: bool,
 }
 
 /// The sending end of one transfer.
@@ -166,19 +164,6 @@ struct Pending {
 }
 
 tidegate_contract::opaque!(SenderState);
-
-impl Peer {
-    /// A receiver of this protocol version, and how long a stream of its may be silent.
-    pub fn of(version: u16, stall: Option<Duration>) -> Self {
-        let patience = stall.filter(|_| version >= RUN_SINCE);
-        Self { patience, longest_path: longest_path(version), hears_left_out: false }
-    }
-
-    /// The same if it asked for what is sent.
-    pub fn asking(self, version: u16) -> Self {
-        Self { hears_left_out: version >= LEFT_OUT_SINCE, ..self }
-    }
-}
 
 impl Sender {
     /// Starts listing and offering; nothing is read before workers are allowed.
@@ -408,8 +393,8 @@ impl SenderState {
                     self.ledger.not_deleted(error);
                 }
             }
-            Message::NotKept(not_kept) => self.ledger.keeps_not(not_kept),
-            Message::Finished => {
+            Message::Finished(not_kept) => {
+                self.ledger.keeps_not(not_kept);
                 let mut pending = self.pending.lock();
                 if !pending.finish_sent {
                     return Err(Error::protocol("the receiver finished before everything was sent"));

@@ -681,7 +681,7 @@ mod tests {
     fn file() -> Arc<Incoming> {
         let path = RelPath::new(*b"file").expect("a name");
         let kind = Kind::File { size: SIZE, fingerprint: [0; 16] };
-        let entry = Entry { path, kind, mode: 0o644, mtime: Timestamp::default() };
+        let entry = Entry::new(path, kind, 0o644, Timestamp::default());
         Arc::new(Incoming::new(1, entry, Verify::Block, None, &Quota::unlimited()).expect("room"))
     }
 

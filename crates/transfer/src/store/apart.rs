@@ -264,6 +264,8 @@ mod tests {
     use crate::spec::SourcePlaces;
     use crate::sys::confined::scratch;
     use crate::sys::fs::fstat;
+    use crate::wire::record::Record;
+    use crate::wire::request::Preamble;
 
     fn told(host: FileIdentity, known: Vec<(Relation, FileIdentity)>) -> Sources {
         Sources { roots: Vec::new(), places: SourcePlaces { host, known } }
@@ -301,9 +303,17 @@ mod tests {
 
     #[test]
     fn no_peer_tells_more_places_than_are_remembered() {
-        let mut sources = Sources::default();
-        let part = || SourcePlaces { host: [1; 16], known: vec![(Relation::Above, [2; 16]); 16 << 10] };
-        let taken = (0..100).take_while(|_| sources.lie(part()).is_ok()).count();
-        assert_eq!(taken, 16);
+        let told = |count| {
+            let known = vec![(Relation::Above, [2; 16]); count];
+            let places = SourcePlaces { host: [1; 16], known };
+            let sources = Sources { roots: Vec::new(), places };
+            let preamble = Preamble { sources, ..Preamble::default() };
+            (preamble.sources.check_size(), Record::of(&preamble).read().map(drop))
+        };
+        let most = 256 << 10;
+        assert_eq!(told(most), (Ok(()), Ok(())));
+        let (ours, theirs) = told(most + 1);
+        assert!(ours.expect_err("too many").message.contains("copy in parts"));
+        assert!(theirs.expect_err("too many").message.contains("cannot be read"));
     }
 }

@@ -71,7 +71,7 @@ mod tests {
     fn what_a_file_system_refuses_is_counted_and_no_failure() {
         let path = RelPath::new("comm").expect("a name");
         let kind = Kind::File { size: 0, fingerprint: [0; 16] };
-        let entry = Entry { path, kind, mode: 0o640, mtime: Timestamp { seconds: 7, nanoseconds: 0 } };
+        let entry = Entry::new(path, kind, 0o640, Timestamp { seconds: 7, nanoseconds: 0 });
         let appearance = Appearance::default();
         // The kernel's own files have modes of their own.
         let fixed = std::fs::File::open("/proc/self/comm").expect("opened");

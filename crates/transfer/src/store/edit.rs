@@ -35,12 +35,12 @@ pub(crate) fn write(scope: &Scope<'_>, path: &[u8], content: &[u8], replaced: Re
     }
     let id = *random::bytes().first_chunk().expect("long enough");
     let sink = FileSink::new((&base, &rest), true, &id, Purpose::Copy, Apart::default())?;
-    let entry = Entry {
-        path: RelPath::new(split(&rest).1)?,
-        kind: Kind::File { size: content.len() as u64, fingerprint: [0; 16] },
-        mode: NEW_FILE,
-        mtime: now(),
-    };
+    let entry = Entry::new(
+        RelPath::new(split(&rest).1)?,
+        Kind::File { size: content.len() as u64, fingerprint: [0; 16] },
+        NEW_FILE,
+        now(),
+    );
     let written = sink.open(&entry, false).and_then(|file| {
         file.write_at(0, content)?;
         match finish(&sink, &*file, &entry, replaced, || Ok::<_, Error>(()))? {

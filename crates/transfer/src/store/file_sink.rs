@@ -705,7 +705,7 @@ mod tests {
     fn entry(size: u64) -> Entry {
         let kind = Kind::File { size, fingerprint: [1; 16] };
         let path = RelPath::new("file").expect("a name");
-        Entry { path, kind, mode: 0o644, mtime: Timestamp::default() }
+        Entry::new(path, kind, 0o644, Timestamp::default())
     }
 
     #[test]

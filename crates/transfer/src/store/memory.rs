@@ -18,7 +18,7 @@ impl Source for ZeroSource {
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
         let kind = Kind::File { size: self.0.bytes.0, fingerprint: [0; 16] };
         let path = RelPath::new(*b"zero")?;
-        let entry = Entry { path, kind, mode: 0o600, mtime: Timestamp::default() };
+        let entry = Entry::new(path, kind, 0o600, Timestamp::default());
         found(Found::Entry(Listed { entry, root: 0 }));
         Ok(())
     }

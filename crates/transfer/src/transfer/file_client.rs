@@ -29,7 +29,8 @@ use crate::transfer::link::{Link, check_ticket};
 use crate::transfer::{Interrupt, Pace, Paced};
 use crate::wire::files::{Content, FileKind, FileReply, FileRequest, FileStatus, ListedFile};
 use crate::wire::handshake::Unopened;
-use crate::wire::message::{Message, Request};
+use crate::wire::message::Message;
+use crate::wire::request::Action;
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
 use crate::wire::way::{Carriers, Way};
@@ -179,9 +180,8 @@ impl FileClient {
             }
             other => other.into(),
         })?;
-        link.needs_files()?;
         let asked = Instant::now();
-        link.request(Request::Files)?;
+        link.ask(&Action::Files.into())?;
         link.accepted()?;
         let time = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.quickest_us.fetch_min(time, Relaxed);

@@ -115,14 +115,14 @@ mod tests {
         let (outbox, _inbox) = session::start(ours, "the peer").expect("started");
         let (_to_us, from_us) = session::start(theirs, "us").expect("started");
         let path = RelPath::new("a").expect("a name");
-        let entry = Entry { path, kind: Kind::Directory, mode: 0o755, mtime: Timestamp::default() };
+        let entry = Entry::new(path, Kind::Directory, 0o755, Timestamp::default());
         let planned = vec![Planned::new(entry, PlannedChange::new(false)); 256];
         let unheard = Unheard::default();
         let (listener, to_say) = (unheard.listener(&outbox), outbox.clone());
         let told = thread::spawn(move || (0..100).for_each(|_| listener.tell(planned.clone())));
-        to_say.send(&Message::RoundTrip(0));
+        to_say.send(&Message::Listed);
         unheard.begin();
-        assert_eq!(from_us.receive().expect("an answer"), Message::RoundTrip(0));
+        assert_eq!(from_us.receive().expect("an answer"), Message::Listed);
         // As long as nothing is heard so much comes, and no more: the one who tells waits.
         let mut came = 0;
         while came <= WINDOW {

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage};
+use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage, Streams};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::tell_to_yield;
 use crate::ledger::Ledger;
 use crate::sys::clock::Instant;
 use crate::terms::Purpose;
@@ -14,8 +13,8 @@ use crate::transfer::hearing::Hearing;
 use crate::transfer::link::Link;
 use crate::transfer::paced::this_host;
 use crate::transfer::{Interrupt, Pace, Tracked};
-use crate::wire::message::{Message, SHORT_EPOCHS_SINCE};
-use crate::wire::stepped::join;
+use crate::wire::message::{Message, Step, Stepped};
+use crate::wire::record::Record;
 
 /// How long beyond an epoch the sending endpoint may be silent.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,19 +40,11 @@ impl RelayedTransfer {
     /// What it counts, and what is planned, goes into `ledger`.
     pub fn start(
         link: Link,
-        bounds: PerStage<Bounds>,
+        (bounds, round_trip): (PerStage<Bounds>, Option<Duration>),
         (pace, interrupt): (Pace, Interrupt),
         ledger: Arc<Ledger>,
         purpose: Purpose,
     ) -> Result<Self> {
-        // We are not on the path; its ends know how long it is.
-        let round_trip = match link.version >= SHORT_EPOCHS_SINCE {
-            true => match link.answer()? {
-                Message::RoundTrip(us) => (us > 0).then(|| Duration::from_micros(us)),
-                _ => return Err(Error::protocol("the endpoint did not say how long the path is")),
-            },
-            false => None,
-        };
         let hearing = match purpose {
             Purpose::Plan => Some(Hearing::start(Arc::clone(&ledger), link.outbox.clone())?),
             Purpose::Copy | Purpose::Compare => None,
@@ -71,6 +62,42 @@ impl RelayedTransfer {
             hearing,
             started,
         })
+    }
+}
+
+impl RelayedTransfer {
+    /// Takes over what an epoch showed.
+    fn stepped(&mut self, stepped: Stepped) -> Result<Option<Observation>> {
+        let Stepped { seen, failure, bounds, totals, refreshed, deleted, not_kept } = stepped;
+        self.ledger.adopt(totals);
+        self.ledger.adopt_refreshed(refreshed);
+        self.ledger.deleted(deleted);
+        self.ledger.keeps_not(not_kept);
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        self.bounds = bounds;
+        if let (None, Some(hearing)) = (&seen, &mut self.hearing) {
+            hearing.finish();
+        }
+        Ok(seen.map(sound))
+    }
+}
+
+/// What the other end saw; what makes no sense is taken for untold.
+fn sound(seen: Observation) -> Observation {
+    let share = |share: f64| (0.0..=1.0).contains(&share);
+    let amount = |amount: f64| if amount.is_finite() { amount.max(0.0) } else { 0.0 };
+    let shares = |streams: &Streams| {
+        [streams.busy, streams.receiver_limited, streams.app_limited].into_iter().all(share)
+            && streams.spread.is_finite()
+    };
+    Observation {
+        standard_error: seen.standard_error.map(amount),
+        waited: seen.waited.map(|waited| waited.filter(|&waited| share(waited))),
+        draining: seen.draining.map(|workers| amount(workers).min(u16::MAX.into())),
+        streams: seen.streams.filter(shares),
+        ..seen
     }
 }
 
@@ -93,17 +120,11 @@ impl Environment for RelayedTransfer {
     }
 
     fn short_epochs(&mut self, short: bool) {
-        if self.short != short && self.link.version >= SHORT_EPOCHS_SINCE {
-            self.link.outbox.send(&Message::ShortEpochs(short));
-            self.short = short;
-        }
+        self.short = short;
     }
 
     fn yields(&mut self, yields: bool) {
-        if self.yields != yields {
-            tell_to_yield(&self.link.outbox, self.link.version, yields);
-            self.yields = yields;
-        }
+        self.yields = yields;
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
@@ -111,8 +132,9 @@ impl Environment for RelayedTransfer {
             self.link.outbox.send(&Message::Stop);
             return Ok(None);
         }
-        self.link.outbox.send(&Message::Step(setpoint));
-        let (mut waited, mut detail, mut draining) = (Duration::ZERO, None, PerStage::default());
+        let step = Step { setpoint, short: self.short, yields: self.yields };
+        self.link.outbox.send(&Message::Step(Record::of(&step)));
+        let mut waited = Duration::ZERO;
         let tick = Duration::from_millis(50);
         loop {
             if self.interrupt.is_raised() {
@@ -121,24 +143,13 @@ impl Environment for RelayedTransfer {
                 return Err(Error::new(ErrorKind::Interrupted, why));
             }
             match self.link.inbox.receive_within(tick)? {
-                Some(Message::Deleted(entries, _)) => self.ledger.deleted(entries),
-                Some(Message::NotKept(not_kept)) => self.ledger.keeps_not(not_kept),
+                Some(Message::Problem(path, error)) => self.ledger.adopt_failure(path, error),
                 Some(Message::LeftOut(path, why)) => why.warn(&path),
-                Some(Message::Refreshed(files)) => self.ledger.adopt_refreshed(files),
-                Some(Message::Progress(totals)) => self.ledger.adopt(totals),
                 Some(Message::Planned(planned)) => match &self.hearing {
                     Some(hearing) => hearing.add(planned),
                     None => return Err(Error::protocol("the endpoint says what it was not asked for")),
                 },
-                Some(Message::Draining(workers)) => draining = workers,
-                Some(Message::StepDetail(more)) => detail = Some(more.with(draining)),
-                Some(Message::Stepped(seen, bounds)) => {
-                    self.bounds = bounds;
-                    if let (None, Some(hearing)) = (&seen, &mut self.hearing) {
-                        hearing.finish();
-                    }
-                    return Ok(seen.map(|seen| join(&seen, detail)));
-                }
+                Some(Message::Stepped(stepped)) => return self.stepped(stepped.read()?),
                 Some(Message::Refused(error)) => return Err(error),
                 Some(_) => return Err(Error::protocol("the endpoint sent something else than was asked")),
                 None => waited += tick,
@@ -153,5 +164,26 @@ impl Environment for RelayedTransfer {
 impl Drop for RelayedTransfer {
     fn drop(&mut self) {
         self.link.outbox.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_makes_no_sense_was_not_told() {
+        let seen = sound(Observation {
+            standard_error: PerStage::new(0.1, f64::NAN, -1.0),
+            waited: PerStage::new(Some(0.3), Some(1.5), Some(f64::NAN)),
+            draining: PerStage::new(2.5, f64::INFINITY, 1e300),
+            streams: Some(Streams { busy: 7.0, ..Streams::default() }),
+            ..Observation::default()
+        });
+        assert_eq!(seen.standard_error, PerStage::new(0.1, 0.0, 0.0));
+        assert_eq!(seen.waited, PerStage::new(Some(0.3), None, None));
+        assert_eq!(seen.draining, PerStage::new(2.5, 0.0, 65_535.0));
+        assert_eq!(seen.streams, None);
+        assert_eq!(sound(Observation::default()), Observation::default());
     }
 }

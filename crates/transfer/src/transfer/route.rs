@@ -24,7 +24,7 @@ use crate::pipeline::send::{Peer, Sender};
 use crate::plan::PlanListener;
 use crate::quota::{Quota, Share};
 use crate::selection::{Deletion, Selection, Taking};
-use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, Sources, TransferId};
+use crate::spec::{Memory, RunId, SinkSpec, SourceSpec, TransferId};
 use crate::split::Split;
 use crate::store::Source;
 use crate::store::apart::{Apart, Removing};
@@ -39,14 +39,16 @@ use crate::text::show;
 use crate::transfer::link::{Link, check_ticket, one_time_ticket};
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace, Tracked};
-use crate::wire::message::{MODES_SINCE, Message, PLACES_SINCE, RUN_SINCE, Request, TELL_SINCE};
-use crate::wire::session::Inbox;
+use crate::wire::request::{Action, Agreement, Preamble, Request, Run};
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
 use crate::wire::way::Carriers;
 
 /// How long a stream may deliver nothing unless told otherwise.
 pub const STALL: Duration = Duration::from_secs(30);
+
+/// Most memory that an endpoint is to spend on rules by which it only learns what may be its destination.
+const MAX_RULES: usize = 1 << 20;
 
 /// A name for a new run.
 pub fn random_run() -> RunId {
@@ -120,6 +122,30 @@ impl Setup {
         self.fence.as_ref().map_or(id, |fence| transfer_id(&[b"lease", &id, &fence.lease().to_le_bytes()]))
     }
 
+    /// What every request of it says.
+    fn preamble(&self) -> Result<Preamble> {
+        self.selection.check_size()?;
+        self.deletion.as_ref().map_or(Ok(()), Deletion::check_size)?;
+        Ok(Preamble {
+            run: Some(Run::new(self.run, self.stall)),
+            terms: self.terms.clone(),
+            taking: self.taking,
+            deletion: self.deletion.clone(),
+            moving: self.moving,
+            ..Preamble::default()
+        })
+    }
+
+    /// The rules by which sources leave files out, so that what they leave out may be the destination. Whoever does not learn
+    /// them refuses that.
+    fn told_rules(&self) -> Selection {
+        let rules = Selection { rules: self.selection.rules.clone(), ..Selection::default() };
+        match self.selection.can_be_checked() && rules.memory() <= MAX_RULES {
+            true => rules,
+            false => Selection::default(),
+        }
+    }
+
     fn removing(&self) -> Removing {
         Removing { at_destination: self.deletion.is_some(), at_source: self.moving }
     }
@@ -167,14 +193,12 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
             let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
             let id = setup.id_of(id);
             let sink = SinkSpec::Files { path: address.path.clone(), single };
-            let request = Request::Receive { id, sink, terms: setup.terms.clone() };
-            push(Box::new(source), address, setup.link(address)?, request, setup)
+            push(Box::new(source), address, setup.link(address)?, Action::Receive { id, sink }, setup)
         }
         (From::Zero(memory), To::Endpoint(address)) => {
             let id = *random::bytes().first_chunk().expect("long enough");
-            let request = Request::Receive { id, sink: SinkSpec::Null, terms: setup.terms.clone() };
-            let link = setup.link(address)?;
-            push(Box::new(ZeroSource(*memory)), address, link, request, setup)
+            let action = Action::Receive { id, sink: SinkSpec::Null };
+            push(Box::new(ZeroSource(*memory)), address, setup.link(address)?, action, setup)
         }
         (From::Endpoint(address, paths), To::Local(path)) => {
             let source = SourceSpec::Files(paths.clone());
@@ -202,20 +226,21 @@ pub(crate) fn push(
     source: Box<dyn Source>,
     address: &Address,
     link: Link,
-    request: Request,
+    action: Action,
     setup: &Setup,
 ) -> Result<Transfer> {
-    let has_write_stage = !matches!(request, Request::Receive { sink: SinkSpec::Null, .. });
-    link.name_run(setup.run, setup.stall);
-    link.name_rules(&setup.selection);
-    link.name_taking(setup.taking)?;
-    link.name_deletion(setup.deletion.as_ref())?;
-    link.name_moving(setup.moving)?;
-    link.name_fence(setup.fence.is_some())?;
-    link.name_split(setup.split.as_ref());
-    link.name_sources(source.sources());
-    link.name_contents_mode(source.contents_mode());
-    link.request(request)?;
+    let has_write_stage = !matches!(action, Action::Receive { sink: SinkSpec::Null, .. });
+    let sources = source.sources();
+    sources.check_size()?;
+    let preamble = Preamble {
+        selection: setup.told_rules(),
+        fenced: setup.fence.is_some(),
+        split: setup.split.clone(),
+        sources,
+        contents_mode: source.contents_mode(),
+        ..setup.preamble()?
+    };
+    link.ask(&Request { action, preamble })?;
     let (supply, accepted) = streams_to(address, &link, setup);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     // It offers while the endpoint makes up its mind.
@@ -226,13 +251,13 @@ pub(crate) fn push(
         supply,
         Arc::clone(&ledger),
         &setup.share,
-        Peer::of(link.version, Some(setup.stall)),
+        Peer { patience: Some(setup.stall), asked: false },
     );
-    accepted(link.accepted()?);
-    let Link { outbox, inbox, version, .. } = link;
+    accepted(link.accepted()?.token);
+    let Link { outbox, inbox, .. } = link;
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = Side::Send(sender);
-    let transfer = LiveTransfer::start(side, outbox, inbox, version, ledger, bounds, setup)?;
+    let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, setup)?;
     Ok(Box::new(transfer))
 }
 
@@ -257,31 +282,17 @@ fn streams_to(address: &Address, link: &Link, setup: &Setup) -> (Supply, Box<dyn
 fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup: &Setup) -> Result<Transfer> {
     let has_read_stage = matches!(source, SourceSpec::Files(_));
     let link = setup.link(address)?;
-    link.name_run(setup.run, setup.stall);
-    link.name_selection(&setup.selection)?;
-    link.name_deletion(setup.deletion.as_ref())?;
-    link.name_moving(setup.moving)?;
-    let mut single = to.is_some_and(|(_, single)| single);
+    let single = to.is_some_and(|(_, single)| single);
     let spec = source.clone();
-    link.request(Request::Send { source, terms: setup.terms.clone() })?;
+    let preamble =
+        Preamble { selection: setup.selection.clone(), taking: Taking::default(), ..setup.preamble()? };
+    link.ask(&Request { action: Action::Send { source }, preamble })?;
     let dialer = link.dialer(address, &setup.terms);
-    dialer.accepted(link.accepted()?);
-    let Link { outbox, inbox, version, .. } = link;
+    let Agreement { token, single: is_single, sources, contents_mode, .. } = link.accepted()?;
+    dialer.accepted(token);
+    let Link { outbox, inbox, .. } = link;
     // The endpoint says whether the one path it was asked for is a file.
-    if let Ok(Message::Single(is_single)) = inbox.receive() {
-        single &= is_single;
-    }
-    let sources = match version >= RUN_SINCE && has_read_stage {
-        true => sources_of(&inbox, version)?,
-        false => Sources::default(),
-    };
-    let contents_mode = match version >= MODES_SINCE && has_read_stage {
-        true => match inbox.receive()? {
-            Message::ContentsMode(mode) => mode,
-            _ => return Err(Error::protocol("the endpoint did not say what mode its directory has")),
-        },
-        false => None,
-    };
+    let single = single && is_single;
     let (asked, destination) = match to {
         None => {
             let sink = Arc::new(NullSink);
@@ -303,7 +314,6 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let leftovers = sink.left().and_then(|left| Leftovers::read(left, &setup.share.metadata).ok());
             let catalogue = setup.catalogues.for_purpose(setup.terms.purpose, &local.absolute);
             let asked = Asked::of(paths, local.takes_name);
-            let asks_hashes = version >= TELL_SINCE;
             let (taking, selection) = (setup.taking, Some(setup.selection.clone()));
             let mirror = Mirror::of(&sink, setup.deletion.as_ref(), &setup.share.metadata, backup)?;
             let sink = Arc::new(sink);
@@ -314,8 +324,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
                     journal,
                     leftovers,
                     catalogue,
-                    asks_hashes,
-                    tells_modes: version >= MODES_SINCE,
+                    asks_hashes: true,
                     taking,
                     selection,
                     moving: setup.moving,
@@ -334,20 +343,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = Side::Receive(receiver, Some(keeper));
-    let transfer = LiveTransfer::start(side, outbox, inbox, version, ledger, bounds, setup)?;
+    let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, setup)?;
     Ok(Box::new(transfer))
-}
-
-/// What the endpoint says that it sends.
-fn sources_of(inbox: &Inbox, version: u16) -> Result<Sources> {
-    let mut sources = Sources::default();
-    loop {
-        match inbox.receive()? {
-            Message::Places(places) if version >= PLACES_SINCE => sources.lie(places)?,
-            Message::Roots(roots) => return Ok(Sources { roots, ..sources }),
-            _ => return Err(Error::protocol("the endpoint did not say what it sends")),
-        }
-    }
 }
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
@@ -356,23 +353,22 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
         return Err(Error::new(ErrorKind::Usage, why));
     }
     let issued = setup.link(to)?;
-    issued.name_deletion(setup.deletion.as_ref())?;
-    let ticket = one_time_ticket(&issued, Request::OneTimeTicket { path: to.path.clone() })?;
-    let destination = Address { ticket: Some(ticket), ..to.clone() };
+    let ticket = Request {
+        action: Action::OneTimeTicket { path: to.path.clone() },
+        preamble: Preamble { deletion: setup.deletion.clone(), ..Preamble::default() },
+    };
+    let ticket = one_time_ticket(&issued, &ticket)?;
+    let destination = Address { ticket: Some(ticket), ..to.clone() }.to_bytes();
     let link = setup.link(from)?;
-    link.name_run(setup.run, setup.stall);
-    link.name_selection(&setup.selection)?;
-    link.name_taking(setup.taking)?;
-    link.name_deletion(setup.deletion.as_ref())?;
-    link.name_moving(setup.moving)?;
-    let destination = destination.to_bytes();
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
-    link.request(Request::SendTo { source, destination, pace_ms, terms: setup.terms.clone() })?;
-    link.accepted()?;
+    let action = Action::SendTo { source, destination, pace_ms };
+    let preamble = Preamble { selection: setup.selection.clone(), ..setup.preamble()? };
+    link.ask(&Request { action, preamble })?;
+    let round_trip = link.accepted()?.round_trip_us.map(Duration::from_micros);
     let bounds = bounds(setup.terms.max_workers, !setup.terms.streams_read(), true);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     let driven = (setup.pace, setup.interrupt.clone());
-    let transfer = RelayedTransfer::start(link, bounds, driven, ledger, setup.terms.purpose)?;
+    let transfer = RelayedTransfer::start(link, (bounds, round_trip), driven, ledger, setup.terms.purpose)?;
     Ok(Box::new(transfer))
 }
 

@@ -83,6 +83,14 @@ impl Channel {
         self.peer_certificates().first().map(|certificate| certificate.as_ref())
     }
 
+    /// The application protocol that both ends named (ALPN), if they did.
+    pub(crate) fn application(&self) -> Option<&[u8]> {
+        match self {
+            Self::Clear(_) => None,
+            Self::Tls(tls) => tls.connection.alpn_protocol(),
+        }
+    }
+
     /// Bytes that only the two ends of this TLS connection know; empty on a clear channel.
     pub(crate) fn exporter(&self) -> Vec<u8> {
         match self {

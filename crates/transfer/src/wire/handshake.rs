@@ -21,9 +21,9 @@ use crate::sys::thread;
 use crate::terms::DataPlane;
 use crate::wire::channel::{Channel, retry};
 use crate::wire::distrust::in_words;
-use crate::wire::message::{
-    Hello, MAX_UNAUTHENTICATED, Message, PROMPT_SINCE, VERSIONS, common_version, decode, encode,
-};
+use crate::wire::greeting::{APPLICATION, Capabilities, Hello, Spoken, Welcome, common_version};
+use crate::wire::message::{MAX_UNAUTHENTICATED, Message, decode, encode};
+use crate::wire::record::Record;
 use crate::wire::ticket::{Address, proof};
 use crate::wire::way::Way;
 
@@ -40,16 +40,16 @@ const PAUSES: [Duration; 4] =
 
 /// What a clear data stream begins with; the first byte differs from any TLS record's. Its opening follows at
 /// once: its number, which is used once, keeps its proof from being used again.
-const CLEAR_PREFACE: &[u8; 8] = b"TIDEGAT3";
+const CLEAR_PREFACE: &[u8; 8] = b"TIDEGATE";
 
-/// What it begins with before [`PROMPT_SINCE`]; the endpoint answers with a nonce to bind the proof to.
-const NONCE_PREFACE: &[u8; 8] = b"TIDEGATE";
+/// What to do about an end that speaks the protocol of before version 1.
+const BEFORE: &str = "speaks the protocol from before version 1: install tidegate 0.1.0 or later there";
 
 /// The first thing said on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Opening {
     /// A session.
-    Session(Hello),
+    Session(Record<Hello>),
     /// A data stream of a session that exists.
     Stream(StreamHello),
 }
@@ -134,7 +134,10 @@ fn dial_tls(address: &Address, way: &Way, config: &Arc<ClientConfig>) -> Result<
         .set_deadline(Some(Instant::now() + HANDSHAKE_TIME))
         .and_then(|()| channel.finish_handshake())
         .map_err(|error| Unopened::during(error.kind(), handshake_error(&address.place(), error)))?;
-    Ok(channel)
+    match channel.application() {
+        Some(APPLICATION) => Ok(channel),
+        _ => Err(Error::protocol(format!("the endpoint at {} {BEFORE}", address.place())).into()),
+    }
 }
 
 fn handshake_error(place: &str, error: io::Error) -> Error {
@@ -176,7 +179,7 @@ fn is_about_trust(alert: AlertDescription) -> bool {
 
 /// Opens a session at `address`; afterwards reads no longer time out.
 pub fn open_session(address: &Address, config: &Arc<ClientConfig>) -> Result<Channel> {
-    Ok(open_session_at(address, &Way::to(address)?, config, VERSIONS).map(|opened| opened.channel)?)
+    Ok(open_session_at(address, &Way::to(address)?, config, &Spoken::ours()).map(|opened| opened.channel)?)
 }
 
 /// A session that was asked for.
@@ -186,24 +189,26 @@ pub(crate) struct Opened {
     pub channel: Channel,
     /// The protocol version to speak.
     pub version: u16,
+    /// What the endpoint can be asked for.
+    pub capabilities: Capabilities,
     /// Whether the endpoint has said that it lets us in. Where its versions are known that is not waited for, a round
     /// trip: its welcome, or why there is none, comes before anything else it says.
     pub(crate) welcomed: bool,
 }
 
-/// The same by `way` with the versions that are offered; tells failures apart.
+/// The same by `way`, with what is spoken here; tells failures apart.
 ///
 /// One that is closed before it is welcome is tried again after each of `PAUSES`.
 pub(crate) fn open_session_at(
     address: &Address,
     way: &Way,
     config: &Arc<ClientConfig>,
-    versions: (u16, u16),
+    ours: &Spoken,
 ) -> Result<Opened, Unopened> {
     let begun = Instant::now();
     let mut pauses = PAUSES.iter();
     loop {
-        match (try_session(address, way, config, versions), pauses.next()) {
+        match (try_session(address, way, config, ours), pauses.next()) {
             (Err(Unopened::Closed(_)), Some(pause)) if begun.elapsed() < HANDSHAKE_TIME => {
                 let draw = u32::from(random::bytes()[0]);
                 thread::sleep(*pause / 2 + *pause * draw / 512);
@@ -217,7 +222,7 @@ fn try_session(
     address: &Address,
     way: &Way,
     config: &Arc<ClientConfig>,
-    versions: (u16, u16),
+    ours: &Spoken,
 ) -> Result<Opened, Unopened> {
     let mut channel = dial_tls(address, way, config)?;
     let exporter = channel.exporter();
@@ -225,7 +230,8 @@ fn try_session(
         Some(ticket) => (Some(ticket.claims.clone()), *proof(&ticket.key, "session", &exporter).as_bytes()),
         None => (None, [0; 32]),
     };
-    let hello = Opening::Session(Hello { versions, claims, proof });
+    let Spoken { versions, capabilities } = ours.clone();
+    let hello = Opening::Session(Record::of(&Hello { versions, capabilities, claims, proof }));
     let place = address.place();
     let lost = |error: io::Error| {
         let cause = error.kind();
@@ -236,28 +242,30 @@ fn try_session(
         Unopened::during(cause, told)
     };
     channel.write_all(&encode(&hello)).map_err(lost)?;
-    if let Some(version) = way.versions().and_then(|theirs| common_version(versions, theirs)) {
-        channel.set_deadline(None).map_err(lost)?;
-        return Ok(Opened { channel, version, welcomed: false });
-    }
-    let version = match read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME)
-        .map_err(lost)??
+    if let Some(theirs) = way.spoken()
+        && let Some(version) = common_version(versions, theirs.versions)
     {
-        Message::Welcome(version) if (versions.0..=versions.1).contains(&version) => version,
-        Message::Welcome(version) => {
-            let (oldest, newest) = versions;
-            let why = format!(
-                "the endpoint at {place} chose protocol version {version}, and {oldest} to {newest} are spoken here"
-            );
-            return Err(Error::protocol(why).into());
-        }
+        channel.set_deadline(None).map_err(lost)?;
+        return Ok(Opened { channel, version, capabilities: theirs.capabilities(), welcomed: false });
+    }
+    let said = read_message::<Message>(&mut channel, Instant::now() + HANDSHAKE_TIME).map_err(lost)??;
+    let Welcome { version, capabilities } = match said {
+        Message::Welcome(welcome) => welcome.read()?,
         Message::Refused(error) => {
             return Err(Unopened::Refused(error.within(format!("the endpoint at {place} refused"))));
         }
         _ => return Err(Error::protocol("the endpoint did not say welcome").into()),
     };
+    if !(versions.0..=versions.1).contains(&version) {
+        let (oldest, newest) = versions;
+        let why = format!(
+            "the endpoint at {place} chose protocol version {version}, and {oldest} to {newest} are spoken here"
+        );
+        return Err(Error::protocol(why).into());
+    }
     channel.set_deadline(None).map_err(lost)?;
-    Ok(Opened { channel, version, welcomed: true })
+    let capabilities = Spoken { versions, capabilities }.capabilities();
+    Ok(Opened { channel, version, capabilities, welcomed: true })
 }
 
 /// A data stream that is opened: of which session, and how.
@@ -265,8 +273,6 @@ fn try_session(
 pub struct StreamOpening<'a> {
     /// Whether it is encrypted.
     pub plane: DataPlane,
-    /// The protocol version that the session speaks.
-    pub version: u16,
     /// The session's.
     pub token: &'a Digest,
     /// Its number, which no other stream of the session has.
@@ -311,20 +317,12 @@ pub(crate) fn introduce(
     address: &Address,
     stream: &StreamOpening<'_>,
 ) -> Result<Channel> {
-    let StreamOpening { plane, version, token, index } = *stream;
+    let StreamOpening { plane, token, index } = *stream;
     let lost = |error: io::Error| Error::connection("lost the connection to", address.place(), error);
     // What is said before the opening, in the same packet, and what the proof is bound to.
     let (preface, binding) = match plane {
         DataPlane::Tls => (&[][..], channel.exporter()),
-        DataPlane::Clear if version >= PROMPT_SINCE => (&CLEAR_PREFACE[..], Vec::new()),
-        DataPlane::Clear => {
-            let deadline = Instant::now() + HANDSHAKE_TIME;
-            channel.set_deadline(Some(deadline)).map_err(lost)?;
-            channel.write_all(NONCE_PREFACE).map_err(lost)?;
-            let mut nonce = [0; 32];
-            read_before(&mut channel, &mut nonce, deadline).map_err(lost)?;
-            (&[][..], nonce.to_vec())
-        }
+        DataPlane::Clear => (&CLEAR_PREFACE[..], Vec::new()),
     };
     let proof = *stream_proof(token, index, &binding).as_bytes();
     let hello = encode(&Opening::Stream(StreamHello { session: session_name(token), index, proof }));
@@ -367,16 +365,10 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
         let mut channel = Channel::Clear(socket);
         let mut preface = [0; 8];
         read_before(&mut channel, &mut preface, deadline).map_err(lost)?;
-        let binding = match &preface {
-            CLEAR_PREFACE => Vec::new(),
-            NONCE_PREFACE => {
-                let nonce = random::bytes();
-                channel.write_all(&nonce).map_err(lost)?;
-                nonce.to_vec()
-            }
-            _ => return Err(Error::protocol("a peer that speaks neither TLS nor our protocol")),
-        };
-        (channel, binding)
+        if preface != *CLEAR_PREFACE {
+            return Err(Error::protocol("a peer that speaks neither TLS nor our protocol"));
+        }
+        (channel, Vec::new())
     } else {
         let connection = ServerConnection::new(Arc::clone(config))
             .map_err(|error| Error::protocol(format!("cannot start TLS: {error}")))?;
@@ -385,6 +377,12 @@ pub fn accept(socket: TcpStream, config: &Arc<ServerConfig>, clear: bool) -> Res
             .set_deadline(Some(deadline))
             .and_then(|()| channel.finish_handshake())
             .map_err(|error| Error::connection("no TLS with", "a peer", error))?;
+        if channel.application() != Some(APPLICATION) {
+            let refused = Error::protocol(format!("the program that you run {BEFORE}"));
+            let _ = channel.write_all(&encode(&Message::Refused(refused)));
+            let _ = channel.finish();
+            return Err(Error::protocol(format!("a peer {BEFORE}")));
+        }
         let exporter = channel.exporter();
         (channel, exporter)
     };
@@ -439,6 +437,7 @@ mod tests {
     use super::*;
     use crate::sys::clock::manual;
     use crate::sys::net;
+    use crate::wire::greeting::VERSIONS;
     use crate::wire::tls::{Identity, Trust};
 
     /// A listener that hangs up on `away` connections and welcomes who comes then; tells of how many came.
@@ -453,7 +452,7 @@ mod tests {
                 let is_last = came == 1 + PAUSES.len() as u32;
                 if came > away {
                     let mut arrival = accept(socket, &config, false).expect("a peer").expect("a session");
-                    let welcome = encode(&Message::Welcome(VERSIONS.1));
+                    let welcome = encode(&Message::Welcome(Record::of(&Welcome::to(VERSIONS.1))));
                     arrival.channel.write_all(&welcome).expect("welcomed");
                     // The client leaves first.
                     let _ = arrival.channel.read(&mut [0]);
@@ -480,7 +479,7 @@ mod tests {
                 Address { ticket: None, host: place.ip().to_string(), port: place.port(), path: Vec::new() };
             let clock = manual::stop();
             let began = Instant::now();
-            let opened = open_session_at(&address, &Way::Dial(vec![place]), &config, VERSIONS)
+            let opened = open_session_at(&address, &Way::Dial(vec![place]), &config, &Spoken::ours())
                 .map(|opened| opened.version);
             let waited = began.elapsed();
             drop(clock);

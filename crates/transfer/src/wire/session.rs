@@ -17,8 +17,8 @@ use crate::sys::thread;
 use crate::wire::channel::{Channel, Tls};
 use crate::wire::message::{MAX_MESSAGE, Message, announced, decode, encode};
 
-/// Most bytes that wait for a peer that does not read; no honest one lets so much gather.
-const MAX_BACKLOG: usize = 8 << 20;
+/// Most bytes that wait for a peer that does not read; no honest one lets so much gather. One message always has room.
+const MAX_BACKLOG: usize = MAX_MESSAGE + (1 << 20);
 
 /// So much of it that nothing more is done for the peer before it has read some.
 const BACKED_UP: usize = 1 << 20;

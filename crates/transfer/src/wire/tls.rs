@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, Result, plain};
 use crate::hash::Digest;
 use crate::sys;
 use crate::sys::clock;
+use crate::wire::greeting::APPLICATION;
 
 /// A certificate and its key, and for mutual TLS the CA that the peer's must be signed by.
 #[derive(Debug)]
@@ -200,6 +201,7 @@ impl Identity {
             .map_err(|error| tls_error("cannot use the certificate", error))?;
         // A one-way sender that closes without reading tickets makes the kernel reset the stream.
         config.send_tls13_tickets = 0;
+        config.alpn_protocols = vec![APPLICATION.to_vec()];
         Ok(Arc::new(config))
     }
 }
@@ -212,7 +214,7 @@ impl Trust {
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .map_err(|error| tls_error("cannot set up TLS", error))?;
-        let config = match self {
+        let mut config = match self {
             Self::Pinned(fingerprint) => builder
                 .dangerous()
                 .with_custom_certificate_verifier(Arc::new(Pinned { fingerprint: *fingerprint, algorithms }))
@@ -230,6 +232,7 @@ impl Trust {
                     .map_err(|error| tls_error("cannot use the certificate", error))?
             }
         };
+        config.alpn_protocols = vec![APPLICATION.to_vec()];
         Ok(Arc::new(config))
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::sys::net::{self, TcpStream};
+use crate::wire::greeting::Spoken;
 use crate::wire::joined::Neighbour;
 use crate::wire::ticket::Address;
 
@@ -27,8 +28,8 @@ pub trait Carrier: std::fmt::Debug + Send + Sync {
 pub enum Way {
     /// By dialling the first of these that answers.
     Dial(Vec<SocketAddr>),
-    /// From whoever brings them; with the oldest and the newest protocol version spoken there, where that is known.
-    Carried(Arc<dyn Carrier>, Option<(u16, u16)>),
+    /// From whoever brings them; with what is spoken there, where that is known.
+    Carried(Arc<dyn Carrier>, Option<Spoken>),
 }
 
 impl Way {
@@ -46,11 +47,11 @@ impl Way {
         }
     }
 
-    /// The protocol versions that are spoken there, where that is known beforehand.
-    pub(crate) fn versions(&self) -> Option<(u16, u16)> {
+    /// What is spoken there, where that is known beforehand.
+    pub(crate) fn spoken(&self) -> Option<&Spoken> {
         match self {
             Self::Dial(_) => None,
-            Self::Carried(_, versions) => *versions,
+            Self::Carried(_, spoken) => spoken.as_ref(),
         }
     }
 
@@ -80,10 +81,10 @@ pub struct Carriers {
 }
 
 impl Carriers {
-    /// Has `carrier` bring all connections to the endpoint at `address`, which speaks these protocol versions, if that is
-    /// known: then nothing waits for it to say so.
-    pub fn carry(&mut self, address: &Address, carrier: Arc<dyn Carrier>, versions: Option<(u16, u16)>) {
-        self.ways.push((address.place(), Way::Carried(carrier, versions)));
+    /// Has `carrier` bring all connections to the endpoint at `address`. If it is known what is `spoken` there, nothing waits
+    /// for the endpoint to say so.
+    pub fn carry(&mut self, address: &Address, carrier: Arc<dyn Carrier>, spoken: Option<Spoken>) {
+        self.ways.push((address.place(), Way::Carried(carrier, spoken)));
     }
 
     /// Has what is sent to the endpoint at `address`, which is this `neighbour`, handed over to it.

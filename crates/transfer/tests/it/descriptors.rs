@@ -16,7 +16,8 @@ use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake::{self, StreamOpening};
-use tidegate_transfer::wire::message::{Message, Request, VERSIONS};
+use tidegate_transfer::wire::message::Message;
+use tidegate_transfer::wire::request::Action;
 use tidegate_transfer::wire::tls::Trust;
 
 /// Of these a third is for one peer.
@@ -43,8 +44,9 @@ fn files_that_are_begun_and_left_take_few_descriptors_and_are_completed_all_the_
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
     let (outbox, inbox) = dial(&f.address, &trust).expect("let in");
     let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
-    outbox.send(&Message::Request(Request::Receive { id: [0; 16], sink, terms: terms() }));
-    let Message::Accepted { token } = inbox.receive().expect("an answer") else { panic!("not accepted") };
+    outbox.send(&Action::Receive { id: [0; 16], sink }.under(terms()).message());
+    let Message::Accepted(agreement) = inbox.receive().expect("an answer") else { panic!("not accepted") };
+    let token = agreement.read().expect("whole").token;
     outbox.send(&Message::Setpoint(PerStage::all(2)));
     let (files, size) = (2 * OFFER_ENTRIES as u32, 2 * BLOCK);
     for first in [0, OFFER_ENTRIES as u32] {
@@ -53,7 +55,7 @@ fn files_that_are_begun_and_left_take_few_descriptors_and_are_completed_all_the_
         while !matches!(inbox.receive().expect("it goes on"), Message::Verdicts { .. }) {}
     }
     let data = content(size, 3);
-    let stream = StreamOpening { plane: DataPlane::Tls, version: VERSIONS.1, token: &token, index: 0 };
+    let stream = StreamOpening { plane: DataPlane::Tls, token: &token, index: 0 };
     let mut stream = handshake::open_stream(&f.address, &trust, &stream).expect("opened");
     let parts = f.root.join("in/.tidegate").join("00".repeat(16));
     for offset in [0, BLOCK] {
@@ -92,7 +94,7 @@ fn more_paths_than_may_be_open_are_refused_before_any_is() {
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
     let (outbox, inbox) = dial(&f.address, &trust).expect("let in");
     let source = SourceSpec::Files(vec![b"file".to_vec(); 60_000]);
-    outbox.send(&Message::Request(Request::Send { source, terms: terms() }));
+    outbox.send(&Action::Send { source }.under(terms()).message());
     match inbox.receive().expect("an answer") {
         Message::Refused(error) => {
             assert!(error.kind == ErrorKind::Busy && error.message.contains("name a directory"), "{error}");

@@ -19,7 +19,8 @@ use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::file_client::{FileClient, WantedRange};
 use tidegate_transfer::transfer::route::{From, To, begin};
 use tidegate_transfer::wire::files::{Content, FileKind, FileRequest};
-use tidegate_transfer::wire::message::{Message, Request};
+use tidegate_transfer::wire::message::Message;
+use tidegate_transfer::wire::request::Action;
 use tidegate_transfer::wire::ticket::{Address, Claims};
 use tidegate_transfer::wire::tls::Trust;
 use tidegate_transfer::wire::way::Carriers;
@@ -29,12 +30,15 @@ fn send_to(f: &Fixture, destination: &Address) -> Error {
     let reader = f.endpoint.address(&Claims { write: false, ..Claims::FULL }).expect("an address");
     let trust = Trust::Pinned(reader.ticket.as_ref().expect("a ticket").fingerprint);
     let (outbox, inbox) = dial(&reader, &trust.client().expect("set up")).expect("let in");
-    outbox.send(&Message::Request(Request::SendTo {
-        source: SourceSpec::Files(vec![b"file".to_vec()]),
-        destination: destination.to_bytes(),
-        pace_ms: (100, 0),
-        terms: f.terms.clone(),
-    }));
+    outbox.send(
+        &Action::SendTo {
+            source: SourceSpec::Files(vec![b"file".to_vec()]),
+            destination: destination.to_bytes(),
+            pace_ms: (100, 0),
+        }
+        .under(f.terms.clone())
+        .message(),
+    );
     match inbox.receive().expect("an answer") {
         Message::Refused(error) => error,
         other => panic!("{other:?}"),

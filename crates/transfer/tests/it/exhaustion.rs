@@ -7,6 +7,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::peer::agreed;
 use crate::common::peer::{Server, file};
 use crate::common::{Fixture, dial, terms, write};
 use tidegate_control::{ByteCount, PerStage};
@@ -18,7 +19,10 @@ use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::link::Link;
 use tidegate_transfer::wire::handshake::{self, StreamOpening};
-use tidegate_transfer::wire::message::{Message, Request, VERSIONS, encode};
+use tidegate_transfer::wire::message::Step;
+use tidegate_transfer::wire::message::{Message, encode};
+use tidegate_transfer::wire::record::Record;
+use tidegate_transfer::wire::request::Action;
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims};
 use tidegate_transfer::wire::tls::Trust;
@@ -46,9 +50,9 @@ impl Prey {
     fn session(&self, id: u8) -> Result<(Outbox, Inbox, Digest), Error> {
         let (outbox, inbox) = dial(&self.address, &self.config)?;
         let sink = SinkSpec::Files { path: format!("theirs/{id}/").into_bytes(), single: false };
-        outbox.send(&Message::Request(Request::Receive { id: [id; 16], sink, terms: terms() }));
+        outbox.send(&Action::Receive { id: [id; 16], sink }.under(terms()).message());
         match inbox.receive()? {
-            Message::Accepted { token } => Ok((outbox, inbox, token)),
+            Message::Accepted(agreement) => Ok((outbox, inbox, agreement.read()?.token)),
             Message::Refused(error) => Err(error),
             message => panic!("{message:?}"),
         }
@@ -114,7 +118,7 @@ fn a_ticket_has_so_many_threads_and_no_more() {
     for (outbox, _, token) in &sessions {
         outbox.send(&Message::Setpoint(PerStage::all(512)));
         for index in 0..20 {
-            let stream = StreamOpening { plane: DataPlane::Tls, version: VERSIONS.1, token, index };
+            let stream = StreamOpening { plane: DataPlane::Tls, token, index };
             streams.extend(handshake::open_stream(&prey.address, &prey.config, &stream));
         }
     }
@@ -193,7 +197,7 @@ fn who_does_not_read_the_answers_is_not_listened_to_and_keeps_no_place() {
     for id in 0..SMALL.sessions as u8 {
         let mut channel = handshake::open_session(&prey.address, &prey.config).expect("let in");
         let sink = SinkSpec::Files { path: format!("theirs/{id}/").into_bytes(), single: false };
-        let request = Message::Request(Request::Receive { id: [id; 16], sink, terms: terms() });
+        let request = Action::Receive { id: [id; 16], sink }.under(terms()).message();
         channel.write_all(&encode(&request)).expect("written");
         channel.socket().set_write_timeout(Some(Duration::from_millis(500))).expect("set");
         // Each poll has an answer that is ten times as long.
@@ -217,25 +221,28 @@ fn who_is_sent_to_elsewhere_uses_no_more_than_the_ticket_has() {
     write(&prey.f.root.join("theirs/file"), 1000, 1);
     // A destination of the attacker's own, which agrees and then does nothing.
     let server = Server::new(|visit| {
-        visit.outbox.send(&Message::Accepted { token: common::peer::TOKEN });
+        visit.outbox.send(&agreed(common::peer::TOKEN));
         while visit.next().is_ok() {}
     });
     let mut sessions = Vec::new();
     for _ in 0..SMALL.sessions {
         let (outbox, inbox) = dial(&prey.address, &prey.config).expect("let in");
-        outbox.send(&Message::Request(Request::SendTo {
-            source: SourceSpec::Files(vec![b"theirs/file".to_vec()]),
-            destination: server.address.to_bytes(),
-            pace_ms: (50, 0),
-            terms: tidegate_transfer::terms::Terms { max_workers: 512, ..terms() },
-        }));
-        assert!(matches!(inbox.receive(), Ok(Message::Accepted { .. })));
-        outbox.send(&Message::Step(PerStage::all(512)));
+        outbox.send(
+            &Action::SendTo {
+                source: SourceSpec::Files(vec![b"theirs/file".to_vec()]),
+                destination: server.address.to_bytes(),
+                pace_ms: (50, 0),
+            }
+            .under(tidegate_transfer::terms::Terms { max_workers: 512, ..terms() })
+            .message(),
+        );
+        assert!(matches!(inbox.receive(), Ok(Message::Accepted(_))));
+        outbox.send(&Message::Step(Record::of(&Step { setpoint: PerStage::all(512), ..Step::default() })));
         sessions.push((outbox, inbox));
     }
     // Each has stepped, so its workers run.
     for (_, inbox) in &sessions {
-        while !matches!(inbox.receive().expect("it goes on"), Message::Stepped(..)) {}
+        while !matches!(inbox.receive().expect("it goes on"), Message::Stepped(_)) {}
     }
     let most = SMALL.threads + SMALL.sessions * 2 + 40;
     let now = threads("read-") + threads("network-");
@@ -248,7 +255,7 @@ fn receiving(prey: &Prey) -> (Outbox, Inbox) {
     write(&prey.f.root.join("theirs/file"), 20 << 20, 1);
     let (outbox, inbox) = dial(&prey.address, &prey.config).expect("let in");
     let source = SourceSpec::Files(vec![b"theirs/file".to_vec()]);
-    outbox.send(&Message::Request(Request::Send { source, terms: terms() }));
+    outbox.send(&Action::Send { source }.under(terms()).message());
     while !matches!(inbox.receive().expect("it is offered"), Message::Offer { .. }) {}
     (outbox, inbox)
 }
@@ -312,7 +319,7 @@ fn a_directory_is_recorded_once_however_often_it_is_offered() {
     assert!(bytes < 1000, "{bytes} bytes for one directory");
     outbox.send(&Message::Listed);
     outbox.send(&Message::Finish);
-    while !matches!(inbox.receive().expect("it goes on"), Message::Finished) {}
+    while !matches!(inbox.receive().expect("it goes on"), Message::Finished(_)) {}
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
 
+use crate::common::peer::agreed;
 use crate::common::peer::{Server, TOKEN};
 use crate::common::{Fixture, content, dial, leftovers, write};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
@@ -16,7 +17,8 @@ use tidegate_transfer::transfer::file_client::{FileClient, WantedRange};
 use tidegate_transfer::wire::files::{
     Content, FileKind, FileRange, FileReply, FileRequest, FileStatus, MAX_CONTENT,
 };
-use tidegate_transfer::wire::message::{Message, Request};
+use tidegate_transfer::wire::message::Message;
+use tidegate_transfer::wire::request::{Action, Request};
 use tidegate_transfer::wire::ticket::{Address, Claims};
 use tidegate_transfer::wire::tls::Trust;
 use tidegate_transfer::wire::way::Carriers;
@@ -187,7 +189,7 @@ fn a_large_read_takes_as_many_sessions_as_help_and_as_it_is_let_have() {
                 let error = Error::new(ErrorKind::Busy, "no more of them");
                 visit.outbox.send(&Message::Refused(error));
             } else {
-                visit.outbox.send(&Message::Accepted { token: TOKEN });
+                visit.outbox.send(&agreed(TOKEN));
             }
             let mut answers = 0;
             while here <= LET_IN
@@ -336,8 +338,8 @@ fn an_endpoint_bears_what_no_client_asks() {
     let trust = Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint);
     let open = || {
         let (outbox, inbox) = dial(&f.address, &trust.client().expect("set up")).expect("let in");
-        outbox.send(&Message::Request(Request::Files));
-        assert!(matches!(inbox.receive(), Ok(Message::Accepted { .. })));
+        outbox.send(&Request::from(Action::Files).message());
+        assert!(matches!(inbox.receive(), Ok(Message::Accepted(_))));
         (outbox, inbox)
     };
     let too_long = FileRange { offset: 0, length: MAX_CONTENT as u32 + 1 };
@@ -369,7 +371,7 @@ fn a_client_believes_no_answer_that_it_did_not_ask_for() {
     ];
     for answer in answers {
         let server = Server::new(move |visit| {
-            visit.outbox.send(&Message::Accepted { token: TOKEN });
+            visit.outbox.send(&agreed(TOKEN));
             while let Ok(Message::File(number, _)) = visit.next() {
                 visit.outbox.send(&Message::FileReply(number, answer(number)));
             }
@@ -387,7 +389,7 @@ fn a_client_believes_no_answer_that_it_did_not_ask_for() {
 fn what_is_interrupted_or_lost_is_told_and_asked_again() {
     // The first session of each client is closed after one answer; another serves on.
     let server = Server::new(move |visit| {
-        visit.outbox.send(&Message::Accepted { token: TOKEN });
+        visit.outbox.send(&agreed(TOKEN));
         if let Ok(Message::File(number, _)) = visit.next() {
             let status = FileStatus {
                 kind: FileKind::File,
@@ -406,7 +408,7 @@ fn what_is_interrupted_or_lost_is_told_and_asked_again() {
         assert_eq!(lasting.stat(b"file", &Interrupt::default()).map(|status| status.size), Ok(7));
     }
     let silent = Server::new(|visit| {
-        visit.outbox.send(&Message::Accepted { token: TOKEN });
+        visit.outbox.send(&agreed(TOKEN));
         while visit.next().is_ok() {}
     });
     let client = client(&silent.address);

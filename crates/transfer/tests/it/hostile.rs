@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::common::peer::agreed;
 use crate::common::{Fixture, assert_same_tree, content, dial, eventually, picture, terms, write};
+use tidegate_transfer::counters::NotKept;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::hash::{Digest, block_digest};
 use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
@@ -19,8 +21,11 @@ use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
+use tidegate_transfer::wire::greeting::Welcome;
 use tidegate_transfer::wire::handshake::{self, Opening, StreamHello, StreamOpening, session_name};
-use tidegate_transfer::wire::message::{Message, PROMPT_SINCE, Request, VERSIONS, encode};
+use tidegate_transfer::wire::message::{Message, encode};
+use tidegate_transfer::wire::record::Record;
+use tidegate_transfer::wire::request::Action;
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::tls::Trust;
 
@@ -38,8 +43,9 @@ fn by_hand_with(terms: Terms) -> ByHand {
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
     let (outbox, inbox) = dial(&f.address, &config).expect("let in");
     let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
-    outbox.send(&Message::Request(Request::Receive { id: [7; 16], sink, terms }));
-    let Ok(Message::Accepted { token }) = inbox.receive() else { panic!("not accepted") };
+    outbox.send(&Action::Receive { id: [7; 16], sink }.under(terms).message());
+    let Ok(Message::Accepted(agreement)) = inbox.receive() else { panic!("not accepted") };
+    let token = agreement.read().expect("whole").token;
     outbox.send(&Message::Setpoint(tidegate_control::PerStage::all(2)));
     ByHand { f, config, outbox, inbox, token }
 }
@@ -82,11 +88,7 @@ impl ByHand {
     }
 
     fn stream(&self, index: u32, plane: DataPlane) -> Channel {
-        self.stream_of(VERSIONS.1, index, plane)
-    }
-
-    fn stream_of(&self, version: u16, index: u32, plane: DataPlane) -> Channel {
-        let stream = StreamOpening { plane, version, token: &self.token, index };
+        let stream = StreamOpening { plane, token: &self.token, index };
         handshake::open_stream(&self.f.address, &self.config, &stream).expect("opened")
     }
 
@@ -99,7 +101,7 @@ impl ByHand {
 
 fn file(path: &[u8], size: u64) -> Entry {
     let kind = Kind::File { size, fingerprint: [1; 16] };
-    Entry { path: RelPath::new(path).expect("a name"), kind, mode: 0o644, mtime: Timestamp::default() }
+    Entry::new(RelPath::new(path).expect("a name"), kind, 0o644, Timestamp::default())
 }
 
 /// `message` with `placeholder` replaced by bytes that no honest sender could write.
@@ -133,7 +135,7 @@ fn hostile_names_end_the_session_before_anything_is_made() {
             Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
         let mut channel = handshake::open_session(&f.address, &config).expect("let in");
         let sink = SinkSpec::Files { path: Vec::new(), single: false };
-        let request = Message::Request(Request::Receive { id: [7; 16], sink, terms: terms() });
+        let request = Action::Receive { id: [7; 16], sink }.under(terms()).message();
         channel.write_all(&encode(&request)).expect("written");
         let offer = Message::Offer { first: 0, entries: vec![file(b"placeholder.x", 5)] };
         channel.write_all(&forged(&offer, b"placeholder.x", name)).expect("written");
@@ -158,12 +160,12 @@ fn requests_for_hostile_paths_are_refused() {
     for path in [&b"../x"[..], b"a/../../x", b"/etc/", b"x\0y", b".tidegate/x", b"a//b"] {
         let sink = SinkSpec::Files { path: path.to_vec(), single: false };
         for request in [
-            Request::Receive { id: [1; 16], sink, terms: terms() },
-            Request::Send { source: SourceSpec::Files(vec![path.to_vec()]), terms: terms() },
-            Request::OneTimeTicket { path: path.to_vec() },
+            Action::Receive { id: [1; 16], sink }.under(terms()),
+            Action::Send { source: SourceSpec::Files(vec![path.to_vec()]) }.under(terms()),
+            Action::OneTimeTicket { path: path.to_vec() }.into(),
         ] {
             let (outbox, inbox) = dial(&f.address, &config).expect("let in");
-            outbox.send(&Message::Request(request.clone()));
+            outbox.send(&request.clone().message());
             match inbox.receive() {
                 Ok(Message::Refused(error)) => assert_eq!(error.kind, ErrorKind::UnsafeName, "{error}"),
                 other => panic!("{request:?}: {other:?}"),
@@ -217,10 +219,10 @@ fn the_largest_possible_file_costs_no_memory() {
 fn messages_only_a_receiver_says_and_oversized_ones_are_cast_out() {
     for message in [
         Message::Verdicts { first: 0, verdicts: vec![Verdict::Skip] },
-        Message::Finished,
+        Message::Finished(NotKept::default()),
         Message::Done(vec![(0, Outcome::Committed)]),
-        Message::Welcome(1),
-        Message::Accepted { token: [0; 32] },
+        Message::Welcome(Record::of(&Welcome::to(1))),
+        agreed([0; 32]),
     ] {
         let hand = by_hand();
         hand.outbox.send(&message);
@@ -229,7 +231,7 @@ fn messages_only_a_receiver_says_and_oversized_ones_are_cast_out() {
     let f = Fixture::new();
     let config =
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
-    for length in [5u32 << 20, u32::MAX] {
+    for length in [9u32 << 20, u32::MAX] {
         let mut channel = handshake::open_session(&f.address, &config).expect("let in");
         channel.write_all(&length.to_le_bytes()).expect("written");
         channel.socket().set_read_timeout(Some(Duration::from_secs(120))).expect("set");
@@ -315,7 +317,7 @@ fn a_hash_that_is_wrong_keeps_the_name_from_the_bytes() {
     hand.outbox.send(&Message::Abandon(0, Error::new(ErrorKind::Changed, "changed")));
     hand.outbox.send(&Message::Listed);
     hand.outbox.send(&Message::Finish);
-    assert!(matches!(hand.next(), Ok(Message::Finished)));
+    assert!(matches!(hand.next(), Ok(Message::Finished(_))));
     assert_eq!(fs::read_dir(hand.f.root.join("in")).expect("listed").count(), 0);
 }
 
@@ -366,7 +368,7 @@ fn streams_with_a_wrong_proof_or_a_used_number_are_hung_up_on() {
     let mut token = hand.token;
     token[0] ^= 1;
     for plane in [DataPlane::Tls, DataPlane::Clear] {
-        let stream = StreamOpening { plane, version: VERSIONS.1, token: &token, index: 0 };
+        let stream = StreamOpening { plane, token: &token, index: 0 };
         let forged = handshake::open_stream(address, &hand.config, &stream);
         refused(forged.expect("opened"));
     }
@@ -377,16 +379,11 @@ fn streams_with_a_wrong_proof_or_a_used_number_are_hung_up_on() {
         drop(kept);
     }
     let connect = || TcpStream::connect((address.host.as_str(), address.port)).expect("connected");
-    for binding in [&[][..], &[0; 32]] {
+    for preface in [b"TIDEGATE", b"TIDEGAT3"] {
         let mut socket = connect();
-        socket.write_all(b"TIDEGATE").expect("written");
-        socket.read_exact(&mut [0; 32]).expect("a nonce");
-        socket.write_all(&hand.opening(4, binding)).expect("written");
+        socket.write_all(&[preface, &hand.opening(4, &[0; 32])[..]].concat()).expect("written");
         refused(Channel::Clear(socket));
     }
-    let mut socket = connect();
-    socket.write_all(&[b"TIDEGAT3", &hand.opening(4, &[0; 32])[..]].concat()).expect("written");
-    refused(Channel::Clear(socket));
     hand.still_serves();
 }
 
@@ -400,14 +397,14 @@ fn is_hung_up(channel: &mut Channel) -> bool {
 }
 
 #[test]
-fn clear_streams_of_either_kind_carry_data() {
-    for version in [PROMPT_SINCE - 1, PROMPT_SINCE] {
+fn streams_of_either_kind_carry_data() {
+    for plane in [DataPlane::Clear, DataPlane::Tls] {
         let hand = by_hand();
         hand.outbox.send(&Message::Offer { first: 0, entries: vec![file(b"file", 3)] });
         assert!(matches!(hand.next(), Ok(Message::Verdicts { .. })));
         let frame =
             Frame { kind: FrameKind::Data, length: 3, file: 0, checksum: checksum(b"abc", 0, 3), offset: 0 };
-        let mut stream = hand.stream_of(version, 0, DataPlane::Clear);
+        let mut stream = hand.stream(0, plane);
         stream.write_all(&[&frame.encode()[..], b"abc"].concat()).expect("written");
         hand.outbox.send(&Message::Hashes(vec![(0, 0, *blake3::hash(b"abc").as_bytes())]));
         let done = hand.next();
@@ -451,7 +448,7 @@ fn a_hostile_receiver_cannot_harm_who_sends() {
         terms.chunk = Some(tidegate_control::ByteCount(u64::MAX));
         terms.staging = tidegate_control::ByteCount(u64::MAX);
         let source = SourceSpec::Files(vec![b"tree".to_vec()]);
-        outbox.send(&Message::Request(Request::Send { source, terms }));
+        outbox.send(&Action::Send { source }.under(terms).message());
         outbox.send(&Message::Setpoint(tidegate_control::PerStage::all(u16::MAX)));
         let mut files = Vec::new();
         while files.is_empty() {
@@ -474,7 +471,7 @@ fn a_hostile_receiver_cannot_harm_who_sends() {
         loop {
             assert!(Instant::now() < end, "no answer");
             match inbox.receive_within(Duration::from_millis(100)) {
-                Ok(Some(Message::Report(..)) | None) | Err(_) => break,
+                Ok(Some(Message::Report(_)) | None) | Err(_) => break,
                 Ok(Some(_)) => {}
             }
         }

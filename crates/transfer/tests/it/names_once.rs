@@ -4,11 +4,13 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
+use crate::common::peer::agreed;
 use crate::common::peer::{Server, entry, file, hash_of, whole};
 use crate::common::{Fixture, content, dial, drive, is_error, leftovers, terms, write};
 use std::io::Write;
+use tidegate_transfer::counters::NotKept;
 use tidegate_transfer::error::ErrorKind;
-use tidegate_transfer::filter::rule::{Action, Rule, blank};
+use tidegate_transfer::filter::rule::{self, Rule, blank};
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::offer::{Outcome, Verdict};
 use tidegate_transfer::selection::Selection;
@@ -16,7 +18,8 @@ use tidegate_transfer::spec::SinkSpec;
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::route::{From, Setup, To, begin};
 use tidegate_transfer::wire::handshake::{self, StreamOpening};
-use tidegate_transfer::wire::message::{Message, Request, VERSIONS};
+use tidegate_transfer::wire::message::Message;
+use tidegate_transfer::wire::request::Action;
 use tidegate_transfer::wire::tls::Trust;
 
 const SIZE: u64 = 3_000_000;
@@ -106,8 +109,9 @@ fn a_second_offer_of_a_name_is_refused_whatever_the_sender_does() {
         let (outbox, inbox) = dial(&f.address, &config).expect("let in");
         let path = if single { b"in".to_vec() } else { b"in/".to_vec() };
         let sink = SinkSpec::Files { path, single };
-        outbox.send(&Message::Request(Request::Receive { id: [7; 16], sink, terms: terms() }));
-        let Ok(Message::Accepted { token }) = inbox.receive() else { panic!("not accepted") };
+        outbox.send(&Action::Receive { id: [7; 16], sink }.under(terms()).message());
+        let Ok(Message::Accepted(agreement)) = inbox.receive() else { panic!("not accepted") };
+        let token = agreement.read().expect("whole").token;
         outbox.send(&Message::Setpoint(tidegate_control::PerStage::all(2)));
         let next = || loop {
             match inbox.receive_within(std::time::Duration::from_secs(20)).expect("goes on").expect("in time")
@@ -127,7 +131,7 @@ fn a_second_offer_of_a_name_is_refused_whatever_the_sender_does() {
         };
         assert!(why.message.contains("offered twice"), "{why}");
         // Frames of the refused one change nothing, although they come with hashes that fit.
-        let stream = StreamOpening { plane: DataPlane::Tls, version: VERSIONS.1, token: &token, index: 0 };
+        let stream = StreamOpening { plane: DataPlane::Tls, token: &token, index: 0 };
         let mut stream = handshake::open_stream(&f.address, &config, &stream).expect("opened");
         outbox.send(&Message::Hashes(vec![hash_of(0, b"good"), hash_of(1, b"evil")]));
         stream.write_all(&[whole(1, b"evil"), whole(0, b"good")].concat()).expect("written");
@@ -138,7 +142,7 @@ fn a_second_offer_of_a_name_is_refused_whatever_the_sender_does() {
         assert!(matches!(&verdicts[..], [Verdict::Failed(_)]), "{verdicts:?}");
         outbox.send(&Message::Listed);
         outbox.send(&Message::Finish);
-        assert_eq!(next(), Message::Finished);
+        assert_eq!(next(), Message::Finished(NotKept::default()));
         let there = if single { f.root.join("in") } else { f.root.join("in/f") };
         assert_eq!(fs::read(there).expect("there"), b"good");
     }
@@ -153,8 +157,8 @@ fn a_sender_that_finishes_with_files_open_has_not_succeeded() {
         let (outbox, inbox) = dial(&f.address, &config).expect("let in");
         let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
         let id = [u8::from(listed); 16];
-        outbox.send(&Message::Request(Request::Receive { id, sink, terms: terms() }));
-        let Ok(Message::Accepted { .. }) = inbox.receive() else { panic!("not accepted") };
+        outbox.send(&Action::Receive { id, sink }.under(terms()).message());
+        let Ok(Message::Accepted(_)) = inbox.receive() else { panic!("not accepted") };
         if listed {
             outbox.send(&Message::Offer { first: 0, entries: vec![file(b"one", 4), file(b"two", 4)] });
             outbox.send(&Message::Listed);
@@ -163,7 +167,7 @@ fn a_sender_that_finishes_with_files_open_has_not_succeeded() {
         let error = loop {
             match inbox.receive() {
                 Ok(Message::Refused(error)) => break error,
-                Ok(Message::Finished) => panic!("it says that all is there"),
+                Ok(Message::Finished(_)) => panic!("it says that all is there"),
                 Ok(_) => {}
                 Err(error) => break error,
             }
@@ -194,8 +198,8 @@ fn a_server_that_finishes_early_or_takes_nothing_is_no_success() {
     assert!(error.kind == ErrorKind::Protocol && error.message.contains("are open"), "{error}");
     // Pushed to: says that all is durable before anything was sent.
     let server = Server::new(|visit| {
-        visit.outbox.send(&Message::Accepted { token: [5; 32] });
-        visit.outbox.send(&Message::Finished);
+        visit.outbox.send(&agreed([5; 32]));
+        visit.outbox.send(&Message::Finished(NotKept::default()));
         while visit.next().is_ok() {}
     });
     let source = f.source(&[("file", 1000)]);
@@ -271,7 +275,7 @@ fn a_pulled_server_does_not_choose_the_names() {
 #[test]
 fn a_pulled_server_does_not_offer_what_a_rule_excludes() {
     let f = Fixture::new();
-    let rules = vec![Rule { pattern: b"secret/".to_vec(), ..blank(Action::Exclude) }];
+    let rules = vec![Rule { pattern: b"secret/".to_vec(), ..blank(rule::Action::Exclude) }];
     let setup = Setup { selection: Selection { rules, ..Selection::default() }, ..f.setup() };
     // The file by itself is matched by no rule: the directory on the way to it is.
     for offered in [entry(b"tree/secret", Kind::Directory), file(b"tree/secret/file", 4)] {

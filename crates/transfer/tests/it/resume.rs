@@ -16,7 +16,9 @@ use tidegate_transfer::spec::SinkSpec;
 use tidegate_transfer::terms::{Compare, Purpose, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
-use tidegate_transfer::wire::message::{Message, Request};
+use tidegate_transfer::wire::message::Message;
+use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::Run;
 use tidegate_transfer::wire::ticket::Claims;
 use tidegate_transfer::wire::tls::Trust;
 
@@ -380,7 +382,7 @@ fn a_third_party_copy_says_which_run_it_is() {
     let (said, heard) = std::sync::mpsc::channel();
     let said = tidegate_transfer::sys::sync::Mutex::new(said);
     let server = Server::new(move |visit| {
-        said.lock().send(visit.ahead.clone()).expect("heard");
+        said.lock().send(visit.request.preamble.run).expect("heard");
         visit.outbox.send(&Message::Refused(Error::new(ErrorKind::Denied, "no")));
         visit.outbox.close();
     });
@@ -388,8 +390,8 @@ fn a_third_party_copy_says_which_run_it_is() {
     let setup = Setup { stall: Duration::from_millis(12_345), ..f.setup() };
     let from = From::Endpoint(server.address.clone(), vec![b"file".to_vec()]);
     begin(&from, &f.to_endpoint("in/"), &setup).err().expect("refused");
-    let ahead = heard.recv_timeout(Duration::from_secs(60)).expect("asked");
-    assert_eq!(ahead, [Message::Run { id: setup.run, stall_ms: 12_345 }]);
+    let run = heard.recv_timeout(Duration::from_secs(60)).expect("asked");
+    assert_eq!(run, Some(Run { id: setup.run, stall_ms: 12_345 }));
 }
 
 #[test]
@@ -426,10 +428,10 @@ fn a_ticket_for_one_name_reaches_no_unfinished_file_of_others() {
         let (outbox, inbox) = dial(&narrow, &trust).expect("let in");
         let sink = SinkSpec::Files { path: b"shared/mine".to_vec(), single: true };
         let id = id.try_into().expect("sixteen bytes");
-        outbox.send(&Message::Request(Request::Receive { id, sink, terms: f.terms.clone() }));
+        outbox.send(&Action::Receive { id, sink }.under(f.terms.clone()).message());
         outbox.send(&Message::Listed);
         outbox.send(&Message::Finish);
-        while !matches!(inbox.receive(), Ok(Message::Finished) | Err(_)) {}
+        while !matches!(inbox.receive(), Ok(Message::Finished(_)) | Err(_)) {}
     }
     let left: Vec<_> = names.iter().filter(|name| work.join(name).join("journal").exists()).collect();
     assert_eq!(left.len(), names.len(), "what others had begun is gone");

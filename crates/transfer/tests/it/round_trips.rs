@@ -8,12 +8,14 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use tidegate_transfer::sys::sync::Mutex;
+use tidegate_transfer::wire::greeting::Spoken;
 
 use crate::common::peer::Server;
 use crate::common::{Fixture, eventually, is_error, write};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::transfer::route::{Setup, To, begin};
-use tidegate_transfer::wire::message::{Message, VERSIONS};
+use tidegate_transfer::wire::greeting::VERSIONS;
+use tidegate_transfer::wire::message::Message;
 use tidegate_transfer::wire::way::{Carrier, Carriers};
 
 /// Dials a port of this host, and counts.
@@ -30,14 +32,14 @@ impl Carrier for Dialling {
     }
 }
 
-/// Pushes one file to `server`, whose versions are known or not; answers with why that failed.
-fn pushed(server: &Server, versions: Option<(u16, u16)>, dialled: &Arc<AtomicU32>) -> Error {
+/// Pushes one file to `server`; what it speaks is known or not; answers with why that failed.
+fn pushed(server: &Server, spoken: Option<Spoken>, dialled: &Arc<AtomicU32>) -> Error {
     let f = Fixture::new();
     let source = f.dir("source");
     write(&source.join("file"), 10, 1);
     let mut carriers = Carriers::default();
     let carrier = Dialling { port: server.address.port, dialled: Arc::clone(dialled) };
-    carriers.carry(&server.address, Arc::new(carrier), versions);
+    carriers.carry(&server.address, Arc::new(carrier), spoken);
     let to = To::Endpoint(server.address.clone().with_path("in/"));
     is_error(begin(&f.local(&[source]), &to, &Setup { carriers, ..f.setup() }))
 }
@@ -66,7 +68,7 @@ fn where_the_versions_are_known_the_welcome_is_not_waited_for() {
     // One that says welcome once it was asked, and one that speaks another version than it said.
     for (version, told) in [(newest, "full"), (newest - 1, "did not say welcome")] {
         let server = Server::late(version, move |visit| visit.outbox.send(&refused()));
-        let error = pushed(&server, Some(VERSIONS), &Arc::default());
+        let error = pushed(&server, Some(Spoken::ours()), &Arc::default());
         assert!(error.message.ends_with(told) && !error.message.contains('\n'), "{error}");
     }
 }

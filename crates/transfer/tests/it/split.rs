@@ -27,7 +27,9 @@ use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::{Compare, Verify};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
-use tidegate_transfer::wire::message::{Message, Request};
+use tidegate_transfer::wire::message::Message;
+use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::{Preamble, Request};
 use tidegate_transfer::wire::tls::Trust;
 
 const LONG: Duration = Duration::from_secs(600);
@@ -297,24 +299,24 @@ fn a_peer_that_splits_nonsense_is_refused_and_the_largest_file_takes_no_time() {
     let f = Fixture::new();
     let config =
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
-    let ask = |before: Vec<Message>| {
+    let ask = |preamble: Preamble| {
         let (outbox, inbox) = dial(&f.address, &config).expect("let in");
-        before.iter().for_each(|message| outbox.send(message));
         let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
-        outbox.send(&Message::Request(Request::Receive { id: [7; 16], sink, terms: f.terms.clone() }));
+        let preamble = Preamble { terms: f.terms.clone(), ..preamble };
+        let action = Action::Receive { id: [7; 16], sink };
+        outbox.send(&Request { action, preamble }.message());
         (outbox, inbox)
     };
-    let split = |ranges: &[Range<u64>]| {
-        Message::Split(Split {
-            run: RUN,
-            files: vec![(b"huge".to_vec(), SplitTask::Ranges(ranges.to_vec()))],
-        })
+    let split = |ranges: &[Range<u64>]| Preamble {
+        fenced: true,
+        split: Some(Split { run: RUN, files: vec![(b"huge".to_vec(), SplitTask::Ranges(ranges.to_vec()))] }),
+        ..Preamble::default()
     };
     for nonsense in [
-        vec![split(&[FIRST])],
-        vec![Message::Fenced, split(&[5..SEGMENT])],
-        vec![Message::Fenced, split(&[REST, FIRST])],
-        vec![Message::Fenced, Message::Moving, split(&[FIRST])],
+        Preamble { fenced: false, ..split(&[FIRST]) },
+        split(&[5..SEGMENT]),
+        split(&[REST, FIRST]),
+        Preamble { moving: true, ..split(&[FIRST]) },
     ] {
         let (_outbox, inbox) = ask(nonsense.clone());
         match inbox.receive() {
@@ -324,11 +326,11 @@ fn a_peer_that_splits_nonsense_is_refused_and_the_largest_file_takes_no_time() {
             other => panic!("{nonsense:?}: {other:?}"),
         }
     }
-    let (outbox, inbox) = ask(vec![Message::Fenced, split(&[0..i64::MAX as u64])]);
-    assert!(matches!(inbox.receive(), Ok(Message::Accepted { .. })));
+    let (outbox, inbox) = ask(split(&[0..i64::MAX as u64]));
+    assert!(matches!(inbox.receive(), Ok(Message::Accepted(_))));
     let kind = Kind::File { size: i64::MAX as u64, fingerprint: [1; 16] };
     let path = RelPath::new(*b"huge").expect("a name");
-    let entry = Entry { path, kind, mode: 0o644, mtime: Timestamp::default() };
+    let entry = Entry::new(path, kind, 0o644, Timestamp::default());
     outbox.send(&Message::Offer { first: 0, entries: vec![entry] });
     let verdicts = loop {
         match inbox.receive_within(Duration::from_secs(20)).expect("heard").expect("in time") {

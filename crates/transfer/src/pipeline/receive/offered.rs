@@ -150,7 +150,7 @@ mod tests {
     use crate::path::RelPath;
 
     fn entry(path: &str, kind: Kind) -> Entry {
-        Entry { path: RelPath::new(path).expect("a name"), kind, mode: 0o644, mtime: Timestamp::default() }
+        Entry::new(RelPath::new(path).expect("a name"), kind, 0o644, Timestamp::default())
     }
 
     #[test]

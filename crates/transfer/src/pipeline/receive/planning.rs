@@ -273,7 +273,7 @@ mod tests {
 
     fn entry(kind: Kind) -> Entry {
         let mtime = Timestamp { seconds: 5, nanoseconds: 6 };
-        Entry { path: RelPath::new("a").expect("a name"), kind, mode: 0o640, mtime }
+        Entry::new(RelPath::new("a").expect("a name"), kind, 0o640, mtime)
     }
 
     #[test]

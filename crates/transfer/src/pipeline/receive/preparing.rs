@@ -129,7 +129,7 @@ impl ReceiverState {
         match result {
             Ok(()) => {
                 self.finished.store(true, Relaxed);
-                self.outbox.send(&Message::Finished);
+                self.outbox.send(&Message::Finished(self.path.ledger.not_kept()));
             }
             Err(error) => self.fail(error),
         }
@@ -500,9 +500,6 @@ impl ReceiverState {
         if let Some(why) = not_kept.text() {
             tracing::debug!("{why}");
             self.path.ledger.keeps_not(not_kept);
-            if self.tells_modes {
-                self.outbox.send(&Message::NotKept(not_kept));
-            }
         }
         self.path.sink.clean_up();
         Ok(())
@@ -524,7 +521,7 @@ mod tests {
     use crate::wire::session::{self, Inbox, Outbox};
 
     fn entry(path: &str, kind: Kind) -> Entry {
-        Entry { path: RelPath::new(path).expect("a name"), kind, mode: 0o755, mtime: Timestamp::default() }
+        Entry::new(RelPath::new(path).expect("a name"), kind, 0o755, Timestamp::default())
     }
 
     fn file(path: &str) -> Entry {

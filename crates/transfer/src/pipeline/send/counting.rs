@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_control::PerStage;
 
 use super::{Sender, SenderState};
-use crate::counters::{CounterDetail, Counters, Glimpse, StageGlimpse};
+use crate::counters::{Counters, Glimpse, StageGlimpse};
 use crate::pipeline::waits::WorkerTime;
 use crate::sys::processors::CpuTime;
 use crate::sys::sync::Mutex;
@@ -18,13 +18,6 @@ impl Sender {
         let (tcp, streams) = shared.data_streams.count();
         let (reading, sending) = shared.waited();
         let worked = self.readers.ran().saturating_sub(shared.readers_waited_in_all());
-        let detail = CounterDetail {
-            filling_us: reading.as_micros() as u64,
-            taking_us: sending.as_micros() as u64,
-            worked_us: Some(worked.as_micros() as u64),
-            streams: Some(streams),
-            ..CounterDetail::default()
-        };
         Counters {
             at_us: shared.started.elapsed().as_micros() as u64,
             read: shared.read_bytes.load(Relaxed),
@@ -40,7 +33,11 @@ impl Sender {
             retransmits: tcp.retransmits,
             rtt_us: tcp.rtt.as_micros() as u64,
             cpu: CpuTime::now(),
-            detail: Some(detail),
+            filling_us: reading.as_micros() as u64,
+            taking_us: sending.as_micros() as u64,
+            worked_us: worked.as_micros() as u64,
+            streams: Some(streams),
+            ..Counters::default()
         }
     }
 

@@ -20,15 +20,6 @@ impl SenderState {
         let mut last = Instant::now();
         let listed = self.source.list(&mut |found| {
             match found {
-                Found::Entry(Listed { entry, .. })
-                    if entry.path.as_bytes().len() > self.peer.longest_path =>
-                {
-                    let why = format!(
-                        "{} is longer than the {} bytes that the other end's version takes: update it there",
-                        entry.path, self.peer.longest_path
-                    );
-                    self.problem(entry.path.into(), Error::new(ErrorKind::Usage, why));
-                }
                 Found::Entry(listed) => {
                     bytes += listed.entry.memory();
                     batch.push(listed);
@@ -68,7 +59,7 @@ impl SenderState {
     fn leaves_out(&self, path: Vec<u8>, why: LeftOut) {
         why.warn(&path);
         self.ledger.leaves_out(&path, why);
-        if self.peer.hears_left_out {
+        if self.peer.asked {
             let message = Message::LeftOut(path, why);
             self.outbox.send_patiently(&message, || self.stopped.load(Relaxed));
         }
@@ -140,32 +131,30 @@ mod tests {
     use crate::wire::session;
 
     #[test]
-    fn a_path_that_the_peers_version_does_not_take_is_no_offer_but_a_problem() {
+    fn a_path_longer_than_the_kernel_takes_is_offered() {
         let place = tempfile::tempdir().expect("a directory");
         let tree = place.path().as_os_str().as_bytes();
         let long = vec![&[b'n'; 200][..]; 30].join(&b'/');
         Root::open(tree).and_then(|root| root.make_dir(&long)).expect("made");
-        for (version, refused) in [(9, 10), (10, 0)] {
-            let (ours, theirs) = session::pair();
-            let (outbox, _inbox) = session::start(ours, "the peer").expect("started");
-            let (_to_us, from_us) = session::start(theirs, "us").expect("started");
-            let source = FileSource::local(&[[tree, b"/"].concat()], Links::Skip).expect("opened");
-            let (terms, peer) = (Terms::default(), Peer::of(version, None));
-            let (ledger, supply) = (Arc::default(), Supply::Await(Arrivals::default()));
-            let _sender = Sender::start(Box::new(source), terms, outbox, supply, ledger, &Share::own(), peer);
-            let (mut offered, mut problems) = (0, 0);
-            loop {
-                match from_us.receive().expect("a message") {
-                    Message::Offer { entries, .. } => offered += entries.len(),
-                    Message::Problem(path, error) => {
-                        assert!(path.len() > 4095 && error.message.contains("update it there"), "{error}");
-                        problems += 1;
-                    }
-                    Message::Listed => break,
-                    other => panic!("{other:?}"),
+        let (ours, theirs) = session::pair();
+        let (outbox, _inbox) = session::start(ours, "the peer").expect("started");
+        let (_to_us, from_us) = session::start(theirs, "us").expect("started");
+        let source = FileSource::local(&[[tree, b"/"].concat()], Links::Skip).expect("opened");
+        let (terms, peer) = (Terms::default(), Peer { patience: None, asked: false });
+        let (ledger, supply) = (Arc::default(), Supply::Await(Arrivals::default()));
+        let _sender = Sender::start(Box::new(source), terms, outbox, supply, ledger, &Share::own(), peer);
+        let (mut offered, mut longest) = (0, 0);
+        loop {
+            match from_us.receive().expect("a message") {
+                Message::Offer { entries, .. } => {
+                    offered += entries.len();
+                    let lengths = entries.iter().map(|entry| entry.path.as_bytes().len());
+                    longest = lengths.max().unwrap_or_default().max(longest);
                 }
+                Message::Listed => break,
+                other => panic!("{other:?}"),
             }
-            assert_eq!((offered, problems), (30 - refused, refused), "version {version}");
         }
+        assert_eq!((offered, longest), (30, long.len()));
     }
 }

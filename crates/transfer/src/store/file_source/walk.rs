@@ -134,7 +134,7 @@ impl<'w> Walk<'w> {
             if !self.filter.takes(prefix, true) {
                 return self.named_and_excluded().map(|_| None);
             }
-            let entry = Entry { path, kind: Kind::Directory, mode: permissions(&stat), mtime: mtime(&stat) };
+            let entry = Entry::new(path, Kind::Directory, permissions(&stat), mtime(&stat));
             match self.source.is_free(self.root, b"", &entry) {
                 Ok(true) if !self.show(entry) => return Ok(None),
                 Ok(_) => {}
@@ -352,7 +352,7 @@ impl<'w> Walk<'w> {
                     let target = level.dir.read_link(name).map_err(failed)?;
                     let kind = Kind::Symlink { target };
                     let mode = permissions(&stat);
-                    return Ok(Look::At(Entry { path, kind, mode, mtime: mtime(&stat) }, id(&stat)));
+                    return Ok(Look::At(Entry::new(path, kind, mode, mtime(&stat)), id(&stat)));
                 }
                 Links::Skip => return Ok(Look::Skipped),
                 Links::Follow => {
@@ -371,7 +371,7 @@ impl<'w> Walk<'w> {
             }
         }
         if kind.is_dir() {
-            let entry = Entry { path, kind: Kind::Directory, mode: permissions(&stat), mtime: mtime(&stat) };
+            let entry = Entry::new(path, Kind::Directory, permissions(&stat), mtime(&stat));
             return Ok(Look::At(entry, id(&stat)));
         }
         Ok(file_entry(path, &stat).map_or(Look::Special, |entry| Look::At(entry, id(&stat))))
@@ -411,7 +411,7 @@ impl<'w> Walk<'w> {
 pub(super) fn file_entry(path: RelPath, stat: &Stat) -> Option<Entry> {
     let kind = Kind::File { size: stat.st_size as u64, fingerprint: fingerprint(stat) };
     let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
-    is_file.then(|| Entry { path, kind, mode: permissions(stat), mtime: mtime(stat) })
+    is_file.then(|| Entry::new(path, kind, permissions(stat), mtime(stat)))
 }
 
 /// The directories on the way to `path`, the innermost first.

@@ -16,8 +16,11 @@ use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
+use tidegate_transfer::wire::greeting::{VERSIONS, Welcome};
 use tidegate_transfer::wire::handshake::{self, Opening};
-use tidegate_transfer::wire::message::{Message, Request, VERSIONS, encode};
+use tidegate_transfer::wire::message::{Message, encode};
+use tidegate_transfer::wire::record::Record;
+use tidegate_transfer::wire::request::{Agreement, Request};
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims, Ticket, derive_key};
 use tidegate_transfer::wire::tls::Identity;
@@ -26,8 +29,6 @@ use tidegate_transfer::wire::tls::Identity;
 pub struct Visit {
     #[allow(dead_code, reason = "read where the command is the client")]
     pub request: Request,
-    /// What was said ahead of it.
-    pub ahead: Vec<Message>,
     pub outbox: Outbox,
     pub inbox: Inbox,
     /// Data streams in the order they came, until another session begins: one whose client has left has no more.
@@ -87,20 +88,19 @@ impl Server {
                             let (arrived, streams) = mpsc::channel();
                             *newest.lock() = Some(arrived);
                             if late.is_none() {
-                                let welcome = encode(&Message::Welcome(VERSIONS.1));
+                                let welcome = encode(&welcome(VERSIONS.1));
                                 std::io::Write::write_all(&mut channel, &welcome).expect("written");
                             }
                             let (outbox, inbox) = session::start(channel, "a client").expect("started");
-                            let mut ahead = Vec::new();
-                            let request = loop {
-                                match inbox.receive() {
-                                    Ok(Message::Request(request)) => break request,
-                                    Ok(message) => ahead.push(message),
-                                    Err(_) => return,
+                            let request = match inbox.receive() {
+                                Ok(Message::Request(action, preamble)) => {
+                                    Request { action, preamble: preamble.read().expect("whole") }
                                 }
+                                Ok(message) => panic!("{message:?} in place of a request"),
+                                Err(_) => return,
                             };
-                            late.iter().for_each(|&version| outbox.send(&Message::Welcome(version)));
-                            script(&Visit { request, ahead, outbox, inbox, streams });
+                            late.iter().for_each(|&version| outbox.send(&welcome(version)));
+                            script(&Visit { request, outbox, inbox, streams });
                         }
                     }
                 });
@@ -120,10 +120,8 @@ impl Drop for Server {
 impl Visit {
     /// Agrees to send, as if to one file or not.
     pub fn accept_send(&self, single: bool) {
-        self.outbox.send(&Message::Accepted { token: TOKEN });
-        self.outbox.send(&Message::Single(single));
-        self.outbox.send(&Message::Roots(Vec::new()));
-        self.outbox.send(&Message::ContentsMode(None));
+        let agreement = Agreement { token: TOKEN, single, ..Agreement::default() };
+        self.outbox.send(&Message::accepted(&agreement));
     }
 
     /// The next message that is no set-point; polls are answered.
@@ -131,7 +129,7 @@ impl Visit {
         loop {
             match self.inbox.receive_within(Duration::from_secs(20))?.expect("an answer in time") {
                 Message::Setpoint(_) => {}
-                Message::Poll(number) => self.outbox.send(&Message::Report(number, Default::default())),
+                Message::Poll(number) => self.outbox.send(&Message::report(number, Default::default())),
                 message => return Ok(message),
             }
         }
@@ -145,7 +143,7 @@ impl Visit {
     /// Says that nothing more comes, and leaves once the receiver has answered or left.
     pub fn finish(&self) {
         self.outbox.send(&Message::Finish);
-        while !matches!(self.next(), Ok(Message::Finished) | Err(_)) {}
+        while !matches!(self.next(), Ok(Message::Finished(_)) | Err(_)) {}
         self.outbox.close();
     }
 
@@ -160,6 +158,16 @@ impl Visit {
     }
 }
 
+/// A welcome in this version.
+fn welcome(version: u16) -> Message {
+    Message::Welcome(Record::of(&Welcome::to(version)))
+}
+
+/// Agrees to what was asked; data streams show `token`.
+pub fn agreed(token: Digest) -> Message {
+    Message::accepted(&Agreement { token, ..Agreement::default() })
+}
+
 /// What data streams of a [`Server`] show.
 pub const TOKEN: Digest = [5; 32];
 
@@ -170,7 +178,7 @@ pub fn file(path: &[u8], size: u64) -> Entry {
 
 /// Anything to offer.
 pub fn entry(path: &[u8], kind: Kind) -> Entry {
-    Entry { path: RelPath::new(path).expect("a name"), kind, mode: 0o644, mtime: Timestamp::default() }
+    Entry::new(RelPath::new(path).expect("a name"), kind, 0o644, Timestamp::default())
 }
 
 /// A frame that holds all of a file of one block.

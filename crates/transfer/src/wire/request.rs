@@ -1,0 +1,264 @@
+//! What an initiator asks of an endpoint, all in one message, and what the endpoint agrees to.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
+use crate::selection::{Deletion, Selection, Taking};
+use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceSpec, Sources, TransferId};
+use crate::split::Split;
+use crate::terms::{Purpose, Terms};
+use crate::wire::greeting::Capability;
+use crate::wire::message::{MAX_MESSAGE, Message, encode};
+use crate::wire::record::{Record, tagged};
+
+/// What an endpoint is asked to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Action {
+    /// Receive what I send.
+    Receive {
+        /// Names the transfer.
+        id: TransferId,
+        /// Where to put it.
+        sink: SinkSpec,
+    },
+    /// Send me this.
+    Send {
+        /// From where.
+        source: SourceSpec,
+    },
+    /// Send this to another endpoint (third-party).
+    SendTo {
+        /// From where.
+        source: SourceSpec,
+        /// The other endpoint, with a one-time ticket and the path; zeros go nowhere there.
+        destination: Vec<u8>,
+        /// Length of an epoch and of its settling time, in ms.
+        pace_ms: (u32, u32),
+    },
+    /// Make a ticket that holds once, for writing to `path`: for the third party of a transfer.
+    OneTimeTicket {
+        /// The only path it opens.
+        path: Vec<u8>,
+    },
+    /// Run an iperf3 server for one test of mine.
+    Iperf3 {
+        /// It is ended after so long, or when the session ends.
+        limit_s: u32,
+    },
+    /// Make a ticket that holds once, for an iperf3 server and nothing else: for the third party of a test.
+    OneTimeIperf3 {
+        /// Whether data is to flow from the endpoint that is asked, not to it.
+        reverse: bool,
+    },
+    /// Make this test by iperf3 against another endpoint.
+    Iperf3To {
+        /// The other endpoint, with a one-time ticket.
+        destination: Vec<u8>,
+        /// What to measure.
+        test: Iperf3Test,
+        /// It is ended after so long, or when the session ends.
+        limit_s: u32,
+    },
+    /// Answer what I ask about files, one after the other.
+    Files,
+    /// Make a URL by which whoever has it reads `path` over HTTP.
+    Share {
+        /// The only path it opens, and what is beneath.
+        path: Vec<u8>,
+        /// Seconds since 1970 after which it is void.
+        expires: Option<u64>,
+    },
+}
+
+impl Action {
+    /// A request for it under these terms.
+    pub fn under(self, terms: Terms) -> Request {
+        Request { action: self, preamble: Preamble { terms, ..Preamble::default() } }
+    }
+}
+
+/// Which run of a transfer a session is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// Names the run.
+    pub id: RunId,
+    /// How long a stream may deliver nothing before it is replaced, in ms.
+    pub stall_ms: u32,
+}
+
+impl Run {
+    /// The run `id`, with that patience.
+    pub fn new(id: RunId, stall: Duration) -> Self {
+        Self { id, stall_ms: u32::try_from(stall.as_millis()).unwrap_or(u32::MAX) }
+    }
+
+    /// How long a stream may deliver nothing.
+    pub fn stall(&self) -> Duration {
+        Duration::from_millis(self.stall_ms.into())
+    }
+}
+
+/// What holds for all that is asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Preamble {
+    /// Which run it is of.
+    pub run: Option<Run>,
+    /// What both ends agree on.
+    pub terms: Terms,
+    /// What of its source the endpoint is to offer. Whoever sends says here what it leaves out of its own by rules: a
+    /// destination that lies there may lie in the source.
+    pub selection: Selection,
+    /// What the destination takes of what is offered.
+    pub taking: Taking,
+    /// What is removed at the destination at the end.
+    pub deletion: Option<Deletion>,
+    /// Whether files are removed at the source once they have arrived.
+    pub moving: bool,
+    /// Whether the receiver asks before files get their names.
+    pub fenced: bool,
+    /// Files that other transfers of the run move, too.
+    pub split: Option<Split>,
+    /// What will be sent, and where that lies.
+    pub sources: Sources,
+    /// The mode of the directory whose contents will be sent, for the one that is made for them.
+    pub contents_mode: Option<u32>,
+}
+
+tagged!(Preamble, "what was said of a transfer" {
+    2 => run,
+    3 => terms: record,
+    5 => selection: record,
+    7 => taking: record,
+    9 => deletion: optional,
+    11 => moving,
+    13 => fenced,
+    15 => split: optional,
+    17 => sources: record,
+    18 => contents_mode,
+});
+
+tagged!(Sources, "where sources lie" { 1 => roots: list[MAX_PATHS], 3 => places: record, });
+
+impl Preamble {
+    fn memory(&self) -> usize {
+        self.sources.memory()
+            + self.selection.memory()
+            + self.deletion.as_ref().map_or(0, Deletion::memory)
+            + self.split.as_ref().map_or(0, Split::memory)
+    }
+}
+
+/// What is asked, and what holds for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// What is to be done.
+    pub action: Action,
+    /// What holds for it.
+    pub preamble: Preamble,
+}
+
+impl From<Action> for Request {
+    fn from(action: Action) -> Self {
+        Self { action, preamble: Preamble::default() }
+    }
+}
+
+impl Request {
+    /// As a message.
+    pub fn message(&self) -> Message {
+        Message::Request(self.action.clone(), Record::of(&self.preamble))
+    }
+
+    /// What a message said.
+    pub(crate) fn read(action: Action, preamble: &Record<Preamble>) -> Result<Self> {
+        Ok(Self { action, preamble: preamble.read()? })
+    }
+
+    /// The message for whoever is to answer.
+    ///
+    /// # Errors
+    /// It is longer than a message may be.
+    pub(crate) fn checked_message(&self) -> Result<Message> {
+        let message = self.message();
+        if encode(&message).len() > MAX_MESSAGE {
+            let why = format!(
+                "filter rules, names and paths are more than an endpoint is told at once ({} MiB): copy in parts",
+                MAX_MESSAGE >> 20
+            );
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        Ok(message)
+    }
+
+    /// What the transfer that is asked for is for, if one is.
+    pub fn purpose(&self) -> Option<Purpose> {
+        match self.action {
+            Action::Receive { .. } | Action::Send { .. } | Action::SendTo { .. } => {
+                Some(self.preamble.terms.purpose)
+            }
+            _ => None,
+        }
+    }
+
+    /// What an endpoint must know to do it.
+    pub fn needs(&self) -> Vec<Capability> {
+        let preamble = &self.preamble;
+        [
+            (self.purpose() == Some(Purpose::Plan), Capability::Plan),
+            (preamble.deletion.is_some(), Capability::Delete),
+            (preamble.moving, Capability::Move),
+            (preamble.fenced || preamble.split.is_some(), Capability::Lease),
+            (self.action == Action::Files, Capability::Files),
+            (matches!(self.action, Action::Share { .. }), Capability::Share),
+            (
+                matches!(
+                    self.action,
+                    Action::Iperf3 { .. } | Action::OneTimeIperf3 { .. } | Action::Iperf3To { .. }
+                ),
+                Capability::Iperf3,
+            ),
+        ]
+        .into_iter()
+        .filter_map(|(is_needed, capability)| is_needed.then_some(capability))
+        .collect()
+    }
+
+    /// What it takes in memory, with what is kept of each path that it names.
+    pub fn memory(&self) -> usize {
+        const EACH: usize = 256;
+        let paths = match &self.action {
+            Action::Send { source: SourceSpec::Files(paths) }
+            | Action::SendTo { source: SourceSpec::Files(paths), .. } => {
+                paths.iter().map(|path| EACH + 2 * path.len()).sum()
+            }
+            _ => 0,
+        };
+        paths + self.preamble.memory()
+    }
+}
+
+/// What an endpoint agrees to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Agreement {
+    /// What binds data streams to this session.
+    pub token: Digest,
+    /// Of a sender: whether the source is one single file.
+    pub single: bool,
+    /// Of a sender: what it was told to send, and where that lies.
+    pub sources: Sources,
+    /// Of a sender: the mode of the directory whose contents it sends.
+    pub contents_mode: Option<u32>,
+    /// Of a third party: the shortest round trip of the path so far, in µs; `None` if it is not known.
+    pub round_trip_us: Option<u64>,
+}
+
+tagged!(Agreement, "an agreement" {
+    1 => token,
+    3 => single,
+    5 => sources: record,
+    6 => contents_mode,
+    8 => round_trip_us,
+});
