@@ -21,6 +21,7 @@ use crate::sys::thread;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
 use crate::wire::message::{self, Message};
+use crate::wire::order::{self, Part, Phase};
 use crate::wire::session::{Inbox, Outbox};
 
 /// How often the receiver confirms what it took.
@@ -47,6 +48,19 @@ pub(crate) enum Side {
 }
 
 impl Side {
+    /// What the other end is.
+    fn peer(&self) -> Part {
+        match self {
+            Self::Send(_) => Part::Receiver,
+            Self::Receive(..) => Part::Sender,
+        }
+    }
+
+    /// Whether everything was sent from here.
+    fn has_sent_all(&self) -> bool {
+        matches!(self, Self::Send(sender) if sender.has_finished())
+    }
+
     /// Lets so many workers run on this end.
     pub fn resize(&self, setpoint: Concurrency) {
         match self {
@@ -200,16 +214,20 @@ pub(crate) struct PeerLine<'a> {
     pub outbox: &'a Outbox,
     /// What it says.
     pub inbox: &'a Inbox,
+    /// Whether it is the initiator, or the endpoint.
+    pub part: Part,
 }
 
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
 pub(crate) fn converse(
     side: &Side,
-    PeerLine { outbox, inbox }: PeerLine<'_>,
+    PeerLine { outbox, inbox, part }: PeerLine<'_>,
     reports: &Reports,
     fence: Option<&Fence>,
 ) -> Result<()> {
     let asking = Arc::new(AtomicBool::new(false));
+    let parts = [part, side.peer()];
+    let mut phase = Phase::Moving;
     let mut confirmed = Instant::now();
     let mut checked = Instant::now();
     let mut talk = Talk::new();
@@ -229,7 +247,16 @@ pub(crate) fn converse(
             Err(_) if matches!(side, Side::Receive(receiver, _) if receiver.is_finished()) => return Ok(()),
             Err(error) => return Err(side.failure().unwrap_or(error)),
         };
-        message.iter().for_each(|message| talk.pace(message));
+        if let Some(message) = &message {
+            if side.has_sent_all() {
+                phase = Phase::Ending;
+            }
+            order::check(message, parts, phase)?;
+            if *message == Message::Finish {
+                phase = Phase::Ending;
+            }
+            talk.pace(message);
+        }
         match (message, side) {
             (None, _) => {}
             (Some(Message::Setpoint(setpoint)), _) => side.resize(setpoint),
@@ -449,7 +476,7 @@ mod tests {
             peer,
         ));
         let conversation = thread::spawn(move || {
-            let line = PeerLine { outbox: &outbox, inbox: &inbox };
+            let line = PeerLine { outbox: &outbox, inbox: &inbox, part: Part::Initiator };
             converse(&side, line, &Reports::default(), None).expect_err("it is stopped");
         });
         to_us.send(&Message::Poll(6));

@@ -36,6 +36,7 @@ use crate::terms::Purpose;
 use crate::transfer::route::Setup;
 use crate::transfer::standstill::Standstill;
 use crate::wire::message::Message;
+use crate::wire::order::Part;
 use crate::wire::session::{Inbox, Outbox};
 
 /// How often a finished or interrupted transfer is looked for while an epoch passes.
@@ -123,7 +124,7 @@ impl LiveTransfer {
                 (Arc::clone(&side), outbox.clone(), Arc::clone(&reports), Arc::clone(&end));
             move || {
                 let result =
-                    converse(&side, PeerLine { outbox: &outbox, inbox: &inbox }, &reports, fence.as_ref());
+                    converse(&side, PeerLine { outbox: &outbox, inbox: &inbox, part: Part::Endpoint }, &reports, fence.as_ref());
                 side.stop();
                 *end.result.lock() = Some(result);
                 end.changed.notify_all();

@@ -6,11 +6,14 @@ pub mod files;
 pub mod frame;
 pub mod handshake;
 pub(crate) mod joined;
+pub mod order;
+
+pub mod message;
+pub mod request;
 
 pub mod greeting;
-pub mod message;
 pub mod record;
-pub mod request;
+
 pub mod session;
 pub mod ticket;
 pub mod tls;

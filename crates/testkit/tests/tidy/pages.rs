@@ -55,7 +55,7 @@ fn every_command_of_the_makefile_is_explained() {
 
 #[test]
 fn every_test_that_the_protocol_names_is_there() {
-    let page = "docs/protocol.md";
+    let page = "docs/threats.md";
     let text = read(Path::new(page)).unwrap_or_default();
     let files = text_files();
     let mut problems = Vec::new();

@@ -45,6 +45,7 @@ use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::joined::BlockTaker;
 use crate::wire::message::{Message, Stepped};
+use crate::wire::order::Part;
 use crate::wire::record::Record;
 use crate::wire::request::{Action, Agreement, Preamble, Request, Run};
 use crate::wire::session::{self, Inbox, Outbox};
@@ -189,7 +190,7 @@ fn answer(
     let ledger = report.as_ref().map(|report| Arc::clone(&report.ledger)).unwrap_or_default();
     // What it named is there as long as its session.
     let _named = remember(&account.share.metadata, request.memory())?;
-    let line = PeerLine { outbox, inbox };
+    let line = PeerLine { outbox, inbox, part: Part::Initiator };
     let Request { action, preamble } = request;
     match action {
         Action::OneTimeTicket { path } => {
@@ -475,7 +476,7 @@ fn serve(
 /// Sends to another endpoint, epoch by epoch as the initiator says.
 fn relay(
     endpoint: &Endpoint,
-    PeerLine { outbox, inbox }: PeerLine<'_>,
+    PeerLine { outbox, inbox, .. }: PeerLine<'_>,
     ledger: &Ledger,
     Relayed { store, spec, single, pace }: Relayed<'_>,
     address: &Address,

@@ -280,6 +280,11 @@ impl Sender {
         }
     }
 
+    /// Whether every offered file has ended, and the receiver was told so.
+    pub(crate) fn has_finished(&self) -> bool {
+        self.shared.pending.lock().finish_sent
+    }
+
     /// Whether a read stage exists.
     pub(crate) fn has_read_stage(&self) -> bool {
         self.shared.source.has_read_stage() && !self.shared.terms.streams_read()

@@ -274,7 +274,9 @@ mod tests {
     use crate::endpoint::{Config, Endpoint};
     use crate::selection::Deletion;
     use crate::spec::{SinkSpec, SourceSpec};
+    use crate::sys::random;
     use crate::wire::greeting::{Capability, VERSIONS};
+    use crate::wire::order::{self, Part, Phase};
     use crate::wire::request::Preamble;
     use crate::wire::ticket::Claims;
 
@@ -322,6 +324,55 @@ mod tests {
 
     fn reopen(address: &Address) -> Link {
         Link::open(address, None).expect("let in")
+    }
+
+    #[test]
+    fn whoever_says_something_out_of_turn_is_hung_up_on_and_others_are_served() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        std::fs::write(directory.path().join("file"), "content").expect("written");
+        let sink = || SinkSpec::Files { path: b"in/".to_vec(), single: false };
+        let source = || SourceSpec::Files(vec![b"file".to_vec()]);
+        let id = || *random::bytes().first_chunk().expect("long enough");
+        let mut walked = 0;
+        for (part, phase) in [
+            (Part::Sender, Phase::Moving),
+            (Part::Receiver, Phase::Moving),
+            (Part::Initiator, Phase::Files),
+            (Part::Initiator, Phase::Asking),
+        ] {
+            let parts = [Part::Initiator, part];
+            for message in order::tests::all() {
+                if order::check(&message, parts, phase).is_ok() {
+                    continue;
+                }
+                let link = reopen(&address);
+                let action = match (part, phase) {
+                    (Part::Sender, _) => Some(Action::Receive { id: id(), sink: sink() }),
+                    (Part::Receiver, _) => Some(Action::Send { source: source() }),
+                    (_, Phase::Files) => Some(Action::Files),
+                    _ => None,
+                };
+                if let Some(action) = action {
+                    link.ask(&action.into()).expect("asked");
+                    link.accepted().expect("agreed");
+                }
+                link.outbox.send(&message);
+                // What was on its way comes first.
+                let error = loop {
+                    match link.answer() {
+                        Ok(Message::Refused(error)) | Err(error) => break error,
+                        Ok(_) => {}
+                    }
+                };
+                assert!(error.kind == ErrorKind::Protocol, "{message:?}: {error}");
+                assert!(!error.message.contains('\n'), "{error}");
+                walked += 1;
+            }
+        }
+        assert!(walked > 100, "{walked}");
+        reopen(&address).ask(&Action::Files.into()).expect("served");
+        endpoint.drain();
     }
 
     #[test]
