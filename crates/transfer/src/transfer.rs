@@ -123,8 +123,12 @@ impl LiveTransfer {
             let (side, outbox, reports, end) =
                 (Arc::clone(&side), outbox.clone(), Arc::clone(&reports), Arc::clone(&end));
             move || {
-                let result =
-                    converse(&side, PeerLine { outbox: &outbox, inbox: &inbox, part: Part::Endpoint }, &reports, fence.as_ref());
+                let result = converse(
+                    &side,
+                    PeerLine { outbox: &outbox, inbox: &inbox, part: Part::Endpoint },
+                    &reports,
+                    fence.as_ref(),
+                );
                 side.stop();
                 *end.result.lock() = Some(result);
                 end.changed.notify_all();

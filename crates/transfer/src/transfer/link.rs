@@ -277,6 +277,7 @@ mod tests {
     use crate::sys::random;
     use crate::wire::greeting::{Capability, VERSIONS};
     use crate::wire::order::{self, Part, Phase};
+    use crate::wire::record::Writer;
     use crate::wire::request::Preamble;
     use crate::wire::ticket::Claims;
 
@@ -372,6 +373,33 @@ mod tests {
         }
         assert!(walked > 100, "{walked}");
         reopen(&address).ask(&Action::Files.into()).expect("served");
+        endpoint.drain();
+    }
+
+    #[test]
+    fn a_field_that_is_not_known_is_skipped_or_refused_as_its_tag_says() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (endpoint, address) = endpoint(directory.path());
+        let with = |tag: u32| {
+            let mut fields = Writer::default();
+            fields.plain(3, &());
+            fields.plain(tag, &"new");
+            let bytes = fields.bytes().to_vec();
+            // The terms, all as usual, are an empty record.
+            let bytes = postcard::to_stdvec(&[&[3, 0], &bytes[2..]].concat()).expect("plain");
+            let preamble = postcard::from_bytes(&bytes).expect("bytes");
+            let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
+            let link = reopen(&address);
+            let action = Action::Receive { id: [tag as u8; 16], sink };
+            link.outbox.send(&Message::Request(action, preamble));
+            link.accepted()
+        };
+        with(98).expect("skipped");
+        let error = with(99).expect_err("refused");
+        assert!(
+            error.message.ends_with("with a field 99, which is not known here: update this end"),
+            "{error}"
+        );
         endpoint.drain();
     }
 

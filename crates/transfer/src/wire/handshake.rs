@@ -494,4 +494,55 @@ mod tests {
             assert_eq!(listening.join().expect("heard"), 5.min(away + 1));
         }
     }
+
+    /// Both ends of a TLS handshake of which one names no application protocol: what either finds.
+    fn met(client_names: bool, server_names: bool) -> (Result<(), Unopened>, Result<bool>) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let identity = Identity::load_or_create(directory.path()).expect("made");
+        let named = |names: bool| if names { vec![APPLICATION.to_vec()] } else { Vec::new() };
+        let mut server = ServerConfig::clone(&identity.server().expect("a configuration"));
+        server.alpn_protocols = named(server_names);
+        let mut client = ClientConfig::clone(&Trust::Pinned(identity.fingerprint()).client().expect("one"));
+        client.alpn_protocols = named(client_names);
+        let listener = net::listen("127.0.0.1:0").expect("a port");
+        let place = listener.local_addr().expect("bound");
+        let listening = thread::spawn(move || {
+            let (socket, _) = listener.accept().expect("somebody came");
+            accept(socket, &Arc::new(server), false).map(|arrival| arrival.is_some())
+        });
+        let address =
+            Address { ticket: None, host: place.ip().to_string(), port: place.port(), path: Vec::new() };
+        let way = Way::Dial(vec![place]);
+        let found = match client_names {
+            true => dial_tls(&address, &way, &Arc::new(client)).map(drop),
+            // As a client of before reads it: a length, the message's number, an error's kind and text.
+            false => {
+                let name = ServerName::try_from("tidegate").expect("a name");
+                let tls = ClientConnection::new(Arc::new(client), name).expect("a client");
+                let mut channel = Channel::tls(Connection::Client(tls), dial(&address, &way).expect("there"));
+                channel.finish_handshake().expect("shaken");
+                let mut said = Vec::new();
+                channel.read_to_end(&mut said).expect("said");
+                assert_eq!((said[4], said[5]), (5, 8), "a refusal of kind protocol");
+                let text = String::from_utf8_lossy(&said[7..]).into_owned();
+                Err(Unopened::Refused(Error::protocol(text)))
+            }
+        };
+        (found, listening.join().expect("heard"))
+    }
+
+    #[test]
+    fn a_peer_from_before_version_1_is_told_so_on_either_side() {
+        let message = |unopened: Unopened| Error::from(unopened).message;
+        let (client, server) = met(false, true);
+        let told = message(client.expect_err("refused"));
+        assert!(told.ends_with(BEFORE) && told.starts_with("the program that you run"), "{told}");
+        assert!(server.expect_err("refused").message.contains(BEFORE));
+        let (client, _) = met(true, false);
+        let told = message(client.expect_err("refused"));
+        assert!(told.starts_with("the endpoint at 127.0.0.1") && told.ends_with(BEFORE), "{told}");
+        let (client, server) = met(true, true);
+        let came = server.expect_err("it left").message;
+        assert!(client.is_ok() && !came.contains(BEFORE), "both know what they speak: {came}");
+    }
 }

@@ -257,7 +257,7 @@ pub(crate) fn announced(bytes: &[u8]) -> Option<usize> {
 }
 
 /// Takes one whole message off the front of `bytes`; `None` until enough bytes are there.
-pub(crate) fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<Option<(T, usize)>> {
+pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8], limit: usize) -> Result<Option<(T, usize)>> {
     let Some(length) = announced(bytes).map(|whole| whole - 4) else { return Ok(None) };
     if length > limit {
         return Err(Error::protocol(format!(

@@ -102,6 +102,11 @@ pub struct Writer {
 }
 
 impl Writer {
+    /// What was written so far.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// A field of plain data.
     pub fn plain(&mut self, tag: u32, value: &impl Serialize) {
         let value = postcard::to_stdvec(value).expect("fields are plain data");

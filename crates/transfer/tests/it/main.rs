@@ -20,6 +20,7 @@ mod named_links;
 mod names;
 mod names_once;
 mod network;
+mod recorded;
 mod refresh;
 mod resize;
 mod resume;
