@@ -25,6 +25,7 @@ use tidegate_transfer::manifest::{BLOCK, Entry, Kind, Timestamp};
 use tidegate_transfer::offer::{Again, OFFER_ENTRIES, Verdict};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::proof::Proof;
+use tidegate_transfer::record::Record;
 use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::throttle::Limits;
@@ -32,8 +33,7 @@ use tidegate_transfer::wire::channel::Channel;
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake::{self, StreamOpening};
 use tidegate_transfer::wire::message::{Message, Step, encode};
-use tidegate_transfer::wire::record::Record;
-use tidegate_transfer::wire::request::{Action, Request};
+use tidegate_transfer::wire::request::{Request, RequestKind};
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::tls::Trust;
@@ -324,7 +324,7 @@ fn crowd(addresses: &[String], sessions: usize) -> ExitCode {
 fn begin(prey: &Prey, id: u64) -> Result<(Outbox, Inbox, [u8; 32])> {
     let (outbox, inbox) =
         session::start(handshake::open_session(&prey.address, &prey.config)?, "the endpoint")?;
-    outbox.send(&receive(prey, id).message());
+    outbox.send(&receive(prey, id).into());
     loop {
         match inbox.receive()? {
             Message::Accepted(agreement) => return Ok((outbox, inbox, agreement.read()?.token)),
@@ -337,7 +337,7 @@ fn begin(prey: &Prey, id: u64) -> Result<(Outbox, Inbox, [u8; 32])> {
 /// Receive files into a directory of the crowd's, by as many workers and with as much staging as may be asked for.
 fn receive(prey: &Prey, id: u64) -> Request {
     let sink = SinkSpec::Files { path: format!("{}/{id}/", prey.path).into_bytes(), single: false };
-    Action::Receive { id: u128::from(id).to_le_bytes(), sink }.under(terms())
+    RequestKind::Receive { id: u128::from(id).to_le_bytes(), sink }.under(terms())
 }
 
 fn terms() -> Terms {
@@ -404,7 +404,7 @@ fn polls(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     outbox.close();
     let Ok(mut channel) = handshake::open_session(&prey.address, &prey.config) else { return };
     let many: Vec<u8> = (0..10_000).flat_map(|number| encode(&Message::Poll(number))).collect();
-    let _ = channel.write_all(&encode(&receive(prey, id).message()));
+    let _ = channel.write_all(&encode(&Message::from(receive(prey, id))));
     while channel.write_all(&many).is_ok() {}
 }
 
@@ -412,7 +412,7 @@ fn polls(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
 fn ask(prey: &Prey, request: Request) -> Option<(Outbox, Inbox)> {
     let channel = handshake::open_session(&prey.address, &prey.config).ok()?;
     let (outbox, inbox) = session::start(channel, "the endpoint").ok()?;
-    outbox.send(&request.message());
+    outbox.send(&request.into());
     Some((outbox, inbox))
 }
 
@@ -420,7 +420,7 @@ fn ask(prey: &Prey, request: Request) -> Option<(Outbox, Inbox)> {
 fn again(prey: &Prey, _: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     outbox.close();
     let source = SourceSpec::Files(vec![format!("{}/huge", prey.path).into_bytes()]);
-    let Some((outbox, inbox)) = ask(prey, Action::Send { source }.under(terms())) else { return };
+    let Some((outbox, inbox)) = ask(prey, RequestKind::Send { source }.under(terms())) else { return };
     while matches!(inbox.receive(), Ok(message) if !matches!(message, Message::Offer { .. })) {}
     outbox.send(&Message::Verdicts { first: 0, verdicts: vec![Verdict::Want { have: Vec::new() }] });
     let ranges =
@@ -440,7 +440,7 @@ fn relays(prey: &Prey, id: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     let destination = prey.address.clone().with_path(format!("{}/{id}/", prey.path)).to_bytes();
     let limits = Limits { link: Some(BitRate::mbps(1)), ..Limits::default() };
     let terms = Terms { limits, ..terms() };
-    let request = Action::SendTo { source, destination, pace_ms: (50, 0) }.under(terms);
+    let request = RequestKind::SendTo { source, destination, pace_ms: (50, 0) }.under(terms);
     let Some((outbox, inbox)) = ask(prey, request) else { return };
     while !outbox.is_lost() {
         outbox.send(&Message::Step(Record::of(&Step { setpoint: PerStage::all(512), ..Step::default() })));
@@ -491,7 +491,7 @@ fn parts(prey: &Prey, _: u64, outbox: &Outbox, inbox: &Inbox, token: &[u8; 32]) 
 fn paths(prey: &Prey, _: u64, outbox: &Outbox, _: &Inbox, _: &[u8; 32]) {
     outbox.close();
     let source = SourceSpec::Files(vec![format!("{}/huge", prey.path).into_bytes(); 60_000]);
-    let Some((outbox, inbox)) = ask(prey, Action::Send { source }.under(terms())) else { return };
+    let Some((outbox, inbox)) = ask(prey, RequestKind::Send { source }.under(terms())) else { return };
     while inbox.receive().is_ok() {}
     drop(outbox);
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_control::{Arrival, ByteCount, PerStage, Remaining};
 
+use crate::record::tagged;
 use crate::sys::processors::CpuTime;
-use crate::wire::record::tagged;
 
 /// Entries of which a destination could not keep something, as its file system refuses it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -32,6 +32,7 @@ use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::quota::{Allowance, Held, remember};
+use crate::record::Record;
 use crate::sys::clock::{self, Instant};
 use crate::sys::confined::{self, Root};
 use crate::sys::net::{self, Shutdown, TcpListener, TcpStream};
@@ -43,7 +44,6 @@ use crate::wire::greeting::{Hello, VERSIONS, Welcome, common_version};
 use crate::wire::handshake::{self, Arrival, Opening, StreamHello, session_name, stream_proof};
 use crate::wire::joined::{BlockTaker, Neighbour};
 use crate::wire::message::{Message, encode};
-use crate::wire::record::Record;
 use crate::wire::ticket::{Address, Claims, Place, Ticket, derive_key, proof};
 use crate::wire::tls::{Identity, write_private};
 

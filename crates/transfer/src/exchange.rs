@@ -20,7 +20,7 @@ use crate::sys::sync::{Condvar, Mutex};
 use crate::sys::thread;
 use crate::throttle::Throttle;
 use crate::wire::channel::Channel;
-use crate::wire::message::{self, Message};
+use crate::wire::message::{CounterReport, Message};
 use crate::wire::order::{self, Part, Phase};
 use crate::wire::session::{Inbox, Outbox};
 
@@ -125,12 +125,12 @@ impl Side {
 /// What the peer reported last.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    latest: Mutex<message::Report>,
+    latest: Mutex<CounterReport>,
     arrived: Condvar,
 }
 
 impl Reports {
-    fn store(&self, report: message::Report) {
+    fn store(&self, report: CounterReport) {
         *self.latest.lock() = report;
         self.arrived.notify_all();
     }

@@ -31,7 +31,8 @@
 //! fence       Fence: a transfer under a lease · split: Split: a file that several transfers move
 //! wire        ticket: Address, Claims, Ticket · tls: Identity, PkiFiles, Trust · distrust
 //!             way: Way, Carriers: how an endpoint is reached · files: FileRequest, FileReply, FileStatus
-//!             message, stepped, handshake, session, channel, frame: for peers that tests script
+//!             message, request, greeting, order, handshake, session, channel, frame: for peers that tests script
+//! record      Record: fields with tags, as they travel
 //! ```
 //!
 //! # A whole transfer
@@ -85,6 +86,11 @@ pub mod error;
 
 pub mod path;
 
+// How it is written down where a field may be added.
+pub(crate) mod bounded;
+
+pub mod record;
+
 pub mod manifest;
 
 // Tools that know nothing of transfers.
@@ -100,8 +106,6 @@ pub mod quota;
 pub mod throttle;
 
 // Words of a transfer, said on the wire and off it.
-pub(crate) mod bounded;
-
 pub(crate) mod rate_samples;
 
 pub mod filter;

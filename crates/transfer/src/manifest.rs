@@ -5,7 +5,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use crate::path::RelPath;
-use crate::wire::record::{Record, tagged};
+use crate::record::{Record, tagged};
 
 /// One staging buffer and one frame of a large file: 128 KiB keeps both ends' buffers in the
 /// processor's second-level cache (twice the throughput of 1 MiB, docs/decisions/0003).

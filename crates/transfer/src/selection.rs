@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::filter::rule::{Action, Rule, RuleSide};
 use crate::manifest::{Entry, Kind, Timestamp};
-use crate::wire::record::tagged;
+use crate::record::tagged;
 
 /// Most rules, and most names of a list, that are said to an endpoint. All of a selection goes into one message.
 const MAX_RULES: usize = 16 << 10;

@@ -5,8 +5,8 @@ use tidegate_control::ByteCount;
 
 use crate::bounded::at_most;
 use crate::error::{Error, ErrorKind, Result};
+use crate::record::tagged;
 use crate::sys::identity::FileIdentity;
-use crate::wire::record::tagged;
 
 /// Sixteen bytes that name one transfer: equal for the same source and destination, so that a
 /// second run finds the first one's journal.

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::error::{Error, Result};
 use crate::manifest::{SEGMENT, segment_count};
+use crate::record::tagged;
 use crate::spec::RunId;
-use crate::wire::record::tagged;
 
 /// Most split files that one transfer is told of, and most ranges of one.
 pub(crate) const MAX_SPLIT: usize = 1024;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
 
+use crate::record::tagged;
 use crate::throttle::Limits;
-use crate::wire::record::tagged;
 
 /// How the bulk travels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,7 +12,6 @@ pub mod message;
 pub mod request;
 
 pub mod greeting;
-pub mod record;
 
 pub mod session;
 pub mod ticket;

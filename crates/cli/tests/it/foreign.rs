@@ -4,15 +4,15 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 
-use crate::peer::agreed;
 use crate::common::service::Service;
 use crate::common::{Ran, World, finish};
+use crate::peer::agreed;
 use crate::peer::{Server, TOKEN, Visit, entry, file};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::offer::{Outcome, Verdict};
 use tidegate_transfer::wire::message::Message;
-use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::RequestKind;
 
 /// Moves the cursor, sets a title, changes the direction, is invisible, and ends a line.
 const EVIL: &str =
@@ -214,8 +214,8 @@ fn what_a_sender_says_of_files_is_shown_escaped() {
 #[test]
 fn what_an_endpoint_tells_of_a_third_party_is_shown_escaped() {
     against(
-        |visit| match visit.request.action {
-            Action::OneTimeTicket { .. } => {
+        |visit| match visit.request.kind {
+            RequestKind::OneTimeTicket { .. } => {
                 // One that can be read, so that the transfer goes on.
                 let ticket = tidegate_transfer::wire::ticket::Ticket {
                     fingerprint: [1; 32],

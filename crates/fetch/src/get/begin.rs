@@ -117,7 +117,12 @@ impl DownloadState {
             }
             _ => version,
         };
-        let entry = Entry::new(record.path.clone(), Kind::File { size: bytes.unwrap_or(0), fingerprint }, self.mode, seen.time().unwrap_or_else(now));
+        let entry = Entry::new(
+            record.path.clone(),
+            Kind::File { size: bytes.unwrap_or(0), fingerprint },
+            self.mode,
+            seen.time().unwrap_or_else(now),
+        );
         (entry, version, known.is_some())
     }
 

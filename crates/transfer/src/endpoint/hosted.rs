@@ -25,6 +25,7 @@ use crate::pipeline::data_streams::{Arrivals, Supply};
 use crate::pipeline::receive::{Asked, Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::quota::{Share, remember};
+use crate::record::Record;
 use crate::spec::{SinkSpec, SourceSpec, TransferId};
 use crate::split::Split;
 use crate::store::Source;
@@ -46,8 +47,7 @@ use crate::wire::channel::Channel;
 use crate::wire::joined::BlockTaker;
 use crate::wire::message::{Message, Stepped};
 use crate::wire::order::Part;
-use crate::wire::record::Record;
-use crate::wire::request::{Action, Agreement, Preamble, Request, Run};
+use crate::wire::request::{Agreement, Preamble, Request, RequestKind, Run};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::Address;
 use crate::wire::way::Carriers;
@@ -135,7 +135,7 @@ impl Caller<'_> {
 /// Hears what the peer asks for.
 fn hear(inbox: &Inbox) -> Result<Request> {
     match inbox.receive_within(IDLE)? {
-        Some(Message::Request(action, preamble)) => Request::read(action, &preamble),
+        Some(Message::Request(kind, preamble)) => Request::read(kind, &preamble),
         Some(_) => Err(Error::protocol("a session begins with a request")),
         None => Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
     }
@@ -191,9 +191,9 @@ fn answer(
     // What it named is there as long as its session.
     let _named = remember(&account.share.metadata, request.memory())?;
     let line = PeerLine { outbox, inbox, part: Part::Initiator };
-    let Request { action, preamble } = request;
-    match action {
-        Action::OneTimeTicket { path } => {
+    let Request { kind, preamble } = request;
+    match kind {
+        RequestKind::OneTimeTicket { path } => {
             let delete = preamble.deletion.is_some();
             may_write(endpoint, claims)?;
             may_use(claims, &path)?;
@@ -206,17 +206,17 @@ fn answer(
             let _ = inbox.receive_within(IDLE);
             Ok(())
         }
-        Action::Share { path, expires } => {
+        RequestKind::Share { path, expires } => {
             outbox.send(&Message::Shared(endpoint.share(&path, expires, claims)?));
             // Stay until the peer has read it.
             let _ = inbox.receive_within(IDLE);
             Ok(())
         }
-        Action::Receive { id, sink } => {
+        RequestKind::Receive { id, sink } => {
             receive(endpoint, caller.session, line, ledger, Receiving { id, sink, preamble })
         }
-        Action::Send { source } => send(endpoint, caller.session, line, ledger, &source, preamble),
-        Action::SendTo { source, destination, pace_ms } => {
+        RequestKind::Send { source } => send(endpoint, caller.session, line, ledger, &source, preamble),
+        RequestKind::SendTo { source, destination, pace_ms } => {
             may_read(claims)?;
             let preamble = agree(endpoint, preamble)?;
             may_move(endpoint, claims, &preamble.terms, preamble.moving)?;
@@ -230,16 +230,16 @@ fn answer(
             let from = Relayed { store, spec: &source, single, pace };
             relay(endpoint, line, &ledger, from, &address, preamble, &account.share)
         }
-        Action::Iperf3 { limit_s } => {
+        RequestKind::Iperf3 { limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
             let result = measuring::serve(endpoint, caller.session, caller.reached, (outbox, inbox), limit);
             endpoint.has_ended();
             result
         }
-        Action::OneTimeIperf3 { reverse } => {
+        RequestKind::OneTimeIperf3 { reverse } => {
             measuring::ticket(endpoint, caller.session, reverse, (outbox, inbox))
         }
-        Action::Iperf3To { destination, test, limit_s } => {
+        RequestKind::Iperf3To { destination, test, limit_s } => {
             let limit = Duration::from_secs(u64::from(limit_s)).min(IPERF3);
             let address = Address::parse(&destination)?;
             let result =
@@ -247,7 +247,7 @@ fn answer(
             endpoint.has_ended();
             result
         }
-        Action::Files => files::serve(endpoint, caller.session, &caller.name(endpoint), (outbox, inbox)),
+        RequestKind::Files => files::serve(endpoint, caller.session, &caller.name(endpoint), (outbox, inbox)),
     }
 }
 
@@ -521,7 +521,7 @@ fn relay(
     let mut transfer = {
         let link =
             reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.metadata)?;
-        route::push(store, address, link, Action::Receive { id, sink }, &setup)?
+        route::push(store, address, link, RequestKind::Receive { id, sink }, &setup)?
     };
     let round_trip_us = transfer.host().round_trip.map(|time| time.as_micros() as u64);
     outbox.send(&Message::accepted(&Agreement {

@@ -12,7 +12,7 @@ use crate::spec::{SinkSpec, SourceSpec};
 use crate::sys::clock::Instant;
 use crate::terms::Purpose;
 use crate::text::show;
-use crate::wire::request::{Action, Request};
+use crate::wire::request::{Request, RequestKind};
 use crate::wire::ticket::Address;
 
 /// A transfer that was asked for.
@@ -31,16 +31,16 @@ impl Report {
     /// What `who` asks for, if that is a transfer.
     pub fn of(request: &Request, who: String) -> Option<Self> {
         let purpose = request.purpose()?;
-        let what = match &request.action {
-            Action::Receive { sink: SinkSpec::Files { path, .. }, .. } => match purpose {
+        let what = match &request.kind {
+            RequestKind::Receive { sink: SinkSpec::Files { path, .. }, .. } => match purpose {
                 Purpose::Copy => format!("writes to {}", named(path)),
                 Purpose::Compare => format!("compares with {}", named(path)),
                 Purpose::Plan => format!("asks what it would write to {}", named(path)),
             },
-            Action::Receive { sink: SinkSpec::Null, .. } => "measures the way to here".to_owned(),
-            Action::Send { source: SourceSpec::Files(paths) } => format!("reads {}", all(paths)),
-            Action::Send { source: SourceSpec::Zero(_) } => "measures the way from here".to_owned(),
-            Action::SendTo { source, destination, .. } => {
+            RequestKind::Receive { sink: SinkSpec::Null, .. } => "measures the way to here".to_owned(),
+            RequestKind::Send { source: SourceSpec::Files(paths) } => format!("reads {}", all(paths)),
+            RequestKind::Send { source: SourceSpec::Zero(_) } => "measures the way from here".to_owned(),
+            RequestKind::SendTo { source, destination, .. } => {
                 let to = Address::parse(destination).map_or_else(|_| "nowhere".to_owned(), |to| to.public());
                 match source {
                     SourceSpec::Files(paths) => format!("sends {} to {to}", all(paths)),
@@ -49,10 +49,10 @@ impl Report {
             }
             _ => return None,
         };
-        let direction = match &request.action {
-            Action::Receive { sink: SinkSpec::Files { .. }, .. } => Some(Direction::Received),
-            Action::Send { source: SourceSpec::Files(_) }
-            | Action::SendTo { source: SourceSpec::Files(_), .. } => Some(Direction::Sent),
+        let direction = match &request.kind {
+            RequestKind::Receive { sink: SinkSpec::Files { .. }, .. } => Some(Direction::Received),
+            RequestKind::Send { source: SourceSpec::Files(_) }
+            | RequestKind::SendTo { source: SourceSpec::Files(_), .. } => Some(Direction::Sent),
             _ => None,
         };
         let direction = direction.filter(|_| purpose == Purpose::Copy);
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn a_line_says_how_it_ended_and_nothing_of_it_moves_a_cursor() {
         let source = SourceSpec::Files(vec![b"a\x1b[2J\n".to_vec(), b"b".to_vec()]);
-        let request = Action::Send { source }.under(terms());
+        let request = RequestKind::Send { source }.under(terms());
         let report = Report::of(&request, "10.0.0.2:4711 (ticket 1a2b3c4d)".to_owned()).expect("a transfer");
         report.ledger.done(5);
         report.ledger.bytes_moved.fetch_add(1 << 20, std::sync::atomic::Ordering::Relaxed);

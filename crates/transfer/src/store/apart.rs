@@ -261,10 +261,10 @@ fn bad_backup(typed: &[u8], why: &str) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Record;
     use crate::spec::SourcePlaces;
     use crate::sys::confined::scratch;
     use crate::sys::fs::fstat;
-    use crate::wire::record::Record;
     use crate::wire::request::Preamble;
 
     fn told(host: FileIdentity, known: Vec<(Relation, FileIdentity)>) -> Sources {

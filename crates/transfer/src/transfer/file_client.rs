@@ -30,7 +30,7 @@ use crate::transfer::{Interrupt, Pace, Paced};
 use crate::wire::files::{Content, FileKind, FileReply, FileRequest, FileStatus, ListedFile};
 use crate::wire::handshake::Unopened;
 use crate::wire::message::Message;
-use crate::wire::request::Action;
+use crate::wire::request::RequestKind;
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
 use crate::wire::way::{Carriers, Way};
@@ -181,7 +181,7 @@ impl FileClient {
             other => other.into(),
         })?;
         let asked = Instant::now();
-        link.ask(&Action::Files.into())?;
+        link.ask(&RequestKind::Files.into())?;
         link.accepted()?;
         let time = u64::try_from(asked.elapsed().as_micros()).unwrap_or(u64::MAX);
         self.quickest_us.fetch_min(time, Relaxed);

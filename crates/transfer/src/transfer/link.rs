@@ -15,8 +15,8 @@ use crate::terms::{Purpose, Terms};
 use crate::text::foreign;
 use crate::wire::greeting::{Capabilities, Spoken, Welcome};
 use crate::wire::handshake::{self, Opened, Unopened};
-use crate::wire::message::Message;
-use crate::wire::request::{Action, Agreement, Request};
+use crate::wire::message::{MAX_MESSAGE, Message, encode};
+use crate::wire::request::{Agreement, Request, RequestKind};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::{Address, Ticket};
 use crate::wire::tls::{Identity, Trust};
@@ -96,7 +96,15 @@ impl Link {
     pub fn ask(&self, request: &Request) -> Result<()> {
         let peer = format!("the endpoint at {}", self.place);
         request.needs().into_iter().try_for_each(|capability| self.capabilities.need(capability, &peer))?;
-        self.outbox.send(&request.checked_message()?);
+        let message = Message::from(request);
+        if encode(&message).len() > MAX_MESSAGE {
+            let why = format!(
+                "filter rules, names and paths are more than an endpoint is told at once ({} MiB): copy in parts",
+                MAX_MESSAGE >> 20
+            );
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        self.outbox.send(&message);
         Ok(())
     }
 
@@ -173,11 +181,11 @@ pub fn iperf3_between(
     limit: Duration,
 ) -> Result<Vec<u8>> {
     let issued = Link::open(to, pki)?;
-    let ticket = one_time_ticket(&issued, &Action::OneTimeIperf3 { reverse: test.reverse }.into())?;
+    let ticket = one_time_ticket(&issued, &RequestKind::OneTimeIperf3 { reverse: test.reverse }.into())?;
     let destination = Address { ticket: Some(ticket), ..to.clone() }.to_bytes();
     let link = Link::open(from, pki)?;
     let limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX).max(1);
-    link.ask(&Action::Iperf3To { destination, test, limit_s }.into())?;
+    link.ask(&RequestKind::Iperf3To { destination, test, limit_s }.into())?;
     match link.answer_within(limit + ANSWER)? {
         Message::Iperf3Report(report) => {
             link.outbox.close();
@@ -194,7 +202,7 @@ pub fn iperf3_between(
 /// It is too old, serves nothing over HTTP, or does not allow it.
 pub fn share(address: &Address, pki: Option<&Arc<Identity>>, expires: Option<u64>) -> Result<String> {
     let link = Link::open(address, pki)?;
-    link.ask(&Action::Share { path: address.path.clone(), expires }.into())?;
+    link.ask(&RequestKind::Share { path: address.path.clone(), expires }.into())?;
     match link.answer()? {
         Message::Shared(url) => {
             link.outbox.close();
@@ -243,7 +251,7 @@ impl Iperf3Server {
     /// Asks for one over a session that there is.
     pub(crate) fn ask_over(link: Link, limit: Duration) -> Result<Self> {
         let limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX).max(1);
-        link.ask(&Action::Iperf3 { limit_s }.into())?;
+        link.ask(&RequestKind::Iperf3 { limit_s }.into())?;
         match link.answer()? {
             Message::Iperf3 { port } => {
                 let mut address = link.peer;
@@ -272,12 +280,12 @@ mod tests {
 
     use super::*;
     use crate::endpoint::{Config, Endpoint};
+    use crate::record::Writer;
     use crate::selection::Deletion;
     use crate::spec::{SinkSpec, SourceSpec};
     use crate::sys::random;
     use crate::wire::greeting::{Capability, VERSIONS};
     use crate::wire::order::{self, Part, Phase};
-    use crate::wire::record::Writer;
     use crate::wire::request::Preamble;
     use crate::wire::ticket::Claims;
 
@@ -298,7 +306,7 @@ mod tests {
         let (endpoint, address) = endpoint(directory.path());
         let link = Link::open(&address, None).expect("let in");
         let sink = || SinkSpec::Files { path: b"new".to_vec(), single: false };
-        let asked = |preamble| Request { action: Action::Receive { id: [1; 16], sink: sink() }, preamble };
+        let asked = |preamble| Request { kind: RequestKind::Receive { id: [1; 16], sink: sink() }, preamble };
         let plan = Terms { purpose: Purpose::Plan, ..Terms::default() };
         for (capability, request) in [
             (Capability::Plan, asked(Preamble { terms: plan, ..Preamble::default() })),
@@ -308,9 +316,9 @@ mod tests {
             ),
             (Capability::Move, asked(Preamble { moving: true, ..Preamble::default() })),
             (Capability::Lease, asked(Preamble { fenced: true, ..Preamble::default() })),
-            (Capability::Files, Action::Files.into()),
-            (Capability::Share, Action::Share { path: Vec::new(), expires: None }.into()),
-            (Capability::Iperf3, Action::Iperf3 { limit_s: 9 }.into()),
+            (Capability::Files, RequestKind::Files.into()),
+            (Capability::Share, RequestKind::Share { path: Vec::new(), expires: None }.into()),
+            (Capability::Iperf3, RequestKind::Iperf3 { limit_s: 9 }.into()),
         ] {
             assert_eq!(request.needs(), [capability]);
             let link = Link { capabilities: Capabilities::ours().without(capability), ..reopen(&address) };
@@ -348,14 +356,14 @@ mod tests {
                     continue;
                 }
                 let link = reopen(&address);
-                let action = match (part, phase) {
-                    (Part::Sender, _) => Some(Action::Receive { id: id(), sink: sink() }),
-                    (Part::Receiver, _) => Some(Action::Send { source: source() }),
-                    (_, Phase::Files) => Some(Action::Files),
+                let kind = match (part, phase) {
+                    (Part::Sender, _) => Some(RequestKind::Receive { id: id(), sink: sink() }),
+                    (Part::Receiver, _) => Some(RequestKind::Send { source: source() }),
+                    (_, Phase::Files) => Some(RequestKind::Files),
                     _ => None,
                 };
-                if let Some(action) = action {
-                    link.ask(&action.into()).expect("asked");
+                if let Some(kind) = kind {
+                    link.ask(&kind.into()).expect("asked");
                     link.accepted().expect("agreed");
                 }
                 link.outbox.send(&message);
@@ -372,7 +380,7 @@ mod tests {
             }
         }
         assert!(walked > 100, "{walked}");
-        reopen(&address).ask(&Action::Files.into()).expect("served");
+        reopen(&address).ask(&RequestKind::Files.into()).expect("served");
         endpoint.drain();
     }
 
@@ -390,8 +398,8 @@ mod tests {
             let preamble = postcard::from_bytes(&bytes).expect("bytes");
             let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
             let link = reopen(&address);
-            let action = Action::Receive { id: [tag as u8; 16], sink };
-            link.outbox.send(&Message::Request(action, preamble));
+            let kind = RequestKind::Receive { id: [tag as u8; 16], sink };
+            link.outbox.send(&Message::Request(kind, preamble));
             link.accepted()
         };
         with(98).expect("skipped");
@@ -408,7 +416,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let (endpoint, address) = endpoint(directory.path());
         let source = SourceSpec::Files(vec![vec![b'x'; 4000]; 3000]);
-        let error = reopen(&address).ask(&Action::Send { source }.into()).expect_err("12 MB of paths");
+        let error = reopen(&address).ask(&RequestKind::Send { source }.into()).expect_err("12 MB of paths");
         assert!(error.kind == ErrorKind::Usage && error.message.contains("copy in parts"), "{error}");
         endpoint.drain();
     }

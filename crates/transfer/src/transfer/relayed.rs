@@ -7,6 +7,7 @@ use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerS
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::Ledger;
+use crate::record::Record;
 use crate::sys::clock::Instant;
 use crate::terms::Purpose;
 use crate::transfer::hearing::Hearing;
@@ -14,7 +15,6 @@ use crate::transfer::link::Link;
 use crate::transfer::paced::this_host;
 use crate::transfer::{Interrupt, Pace, Tracked};
 use crate::wire::message::{Message, Step, Stepped};
-use crate::wire::record::Record;
 
 /// How long beyond an epoch the sending endpoint may be silent.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -80,12 +80,12 @@ impl RelayedTransfer {
         if let (None, Some(hearing)) = (&seen, &mut self.hearing) {
             hearing.finish();
         }
-        Ok(seen.map(sound))
+        Ok(seen.as_ref().map(sound))
     }
 }
 
 /// What the other end saw; what makes no sense is taken for untold.
-fn sound(seen: Observation) -> Observation {
+fn sound(seen: &Observation) -> Observation {
     let share = |share: f64| (0.0..=1.0).contains(&share);
     let amount = |amount: f64| if amount.is_finite() { amount.max(0.0) } else { 0.0 };
     let shares = |streams: &Streams| {
@@ -97,7 +97,7 @@ fn sound(seen: Observation) -> Observation {
         waited: seen.waited.map(|waited| waited.filter(|&waited| share(waited))),
         draining: seen.draining.map(|workers| amount(workers).min(u16::MAX.into())),
         streams: seen.streams.filter(shares),
-        ..seen
+        ..seen.clone()
     }
 }
 
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_makes_no_sense_was_not_told() {
-        let seen = sound(Observation {
+        let seen = sound(&Observation {
             standard_error: PerStage::new(0.1, f64::NAN, -1.0),
             waited: PerStage::new(Some(0.3), Some(1.5), Some(f64::NAN)),
             draining: PerStage::new(2.5, f64::INFINITY, 1e300),
@@ -184,6 +184,6 @@ mod tests {
         assert_eq!(seen.waited, PerStage::new(Some(0.3), None, None));
         assert_eq!(seen.draining, PerStage::new(2.5, 0.0, 65_535.0));
         assert_eq!(seen.streams, None);
-        assert_eq!(sound(Observation::default()), Observation::default());
+        assert_eq!(sound(&Observation::default()), Observation::default());
     }
 }

@@ -39,7 +39,7 @@ use crate::text::show;
 use crate::transfer::link::{Link, check_ticket, one_time_ticket};
 use crate::transfer::relayed::RelayedTransfer;
 use crate::transfer::{Interrupt, LiveTransfer, Pace, Tracked};
-use crate::wire::request::{Action, Agreement, Preamble, Request, Run};
+use crate::wire::request::{Agreement, Preamble, Request, RequestKind, Run};
 use crate::wire::ticket::Address;
 use crate::wire::tls::Identity;
 use crate::wire::way::Carriers;
@@ -193,12 +193,12 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
             let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
             let id = setup.id_of(id);
             let sink = SinkSpec::Files { path: address.path.clone(), single };
-            push(Box::new(source), address, setup.link(address)?, Action::Receive { id, sink }, setup)
+            push(Box::new(source), address, setup.link(address)?, RequestKind::Receive { id, sink }, setup)
         }
         (From::Zero(memory), To::Endpoint(address)) => {
             let id = *random::bytes().first_chunk().expect("long enough");
-            let action = Action::Receive { id, sink: SinkSpec::Null };
-            push(Box::new(ZeroSource(*memory)), address, setup.link(address)?, action, setup)
+            let kind = RequestKind::Receive { id, sink: SinkSpec::Null };
+            push(Box::new(ZeroSource(*memory)), address, setup.link(address)?, kind, setup)
         }
         (From::Endpoint(address, paths), To::Local(path)) => {
             let source = SourceSpec::Files(paths.clone());
@@ -226,10 +226,10 @@ pub(crate) fn push(
     source: Box<dyn Source>,
     address: &Address,
     link: Link,
-    action: Action,
+    kind: RequestKind,
     setup: &Setup,
 ) -> Result<Transfer> {
-    let has_write_stage = !matches!(action, Action::Receive { sink: SinkSpec::Null, .. });
+    let has_write_stage = !matches!(kind, RequestKind::Receive { sink: SinkSpec::Null, .. });
     let sources = source.sources();
     sources.check_size()?;
     let preamble = Preamble {
@@ -240,7 +240,7 @@ pub(crate) fn push(
         contents_mode: source.contents_mode(),
         ..setup.preamble()?
     };
-    link.ask(&Request { action, preamble })?;
+    link.ask(&Request { kind, preamble })?;
     let (supply, accepted) = streams_to(address, &link, setup);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     // It offers while the endpoint makes up its mind.
@@ -286,7 +286,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let spec = source.clone();
     let preamble =
         Preamble { selection: setup.selection.clone(), taking: Taking::default(), ..setup.preamble()? };
-    link.ask(&Request { action: Action::Send { source }, preamble })?;
+    link.ask(&Request { kind: RequestKind::Send { source }, preamble })?;
     let dialer = link.dialer(address, &setup.terms);
     let Agreement { token, single: is_single, sources, contents_mode, .. } = link.accepted()?;
     dialer.accepted(token);
@@ -354,16 +354,16 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     }
     let issued = setup.link(to)?;
     let ticket = Request {
-        action: Action::OneTimeTicket { path: to.path.clone() },
+        kind: RequestKind::OneTimeTicket { path: to.path.clone() },
         preamble: Preamble { deletion: setup.deletion.clone(), ..Preamble::default() },
     };
     let ticket = one_time_ticket(&issued, &ticket)?;
     let destination = Address { ticket: Some(ticket), ..to.clone() }.to_bytes();
     let link = setup.link(from)?;
     let pace_ms = (setup.pace.epoch.as_millis() as u32, setup.pace.settle.as_millis() as u32);
-    let action = Action::SendTo { source, destination, pace_ms };
+    let kind = RequestKind::SendTo { source, destination, pace_ms };
     let preamble = Preamble { selection: setup.selection.clone(), ..setup.preamble()? };
-    link.ask(&Request { action, preamble })?;
+    link.ask(&Request { kind, preamble })?;
     let round_trip = link.accepted()?.round_trip_us.map(Duration::from_micros);
     let bounds = bounds(setup.terms.max_workers, !setup.terms.streams_read(), true);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::bounded::at_most;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
-use crate::wire::record::tagged;
+use crate::record::tagged;
 
 /// The oldest and the newest protocol version spoken here. A peer offers a range; the highest common one is used.
 pub const VERSIONS: (u16, u16) = (1, 1);

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
+use crate::record::Record;
 use crate::sys::clock::Instant;
 use crate::sys::net::TcpStream;
 use crate::sys::random;
@@ -23,7 +24,6 @@ use crate::wire::channel::{Channel, retry};
 use crate::wire::distrust::in_words;
 use crate::wire::greeting::{APPLICATION, Capabilities, Hello, Spoken, Welcome, common_version};
 use crate::wire::message::{MAX_UNAUTHENTICATED, Message, decode, encode};
-use crate::wire::record::Record;
 use crate::wire::ticket::{Address, proof};
 use crate::wire::way::Way;
 

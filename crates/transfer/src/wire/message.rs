@@ -18,10 +18,10 @@ use crate::hash::Digest;
 use crate::manifest::{Entry, FileId};
 use crate::offer::{Again, DirectoryNames, LeftOut, OFFER_ENTRIES, Outcome, TOLD_DIRECTORIES, Verdict};
 use crate::plan::Planned;
+use crate::record::{Record, tagged};
 use crate::wire::files::{FileReply, FileRequest};
 use crate::wire::greeting::Welcome;
-use crate::wire::record::{Record, tagged};
-use crate::wire::request::{Action, Agreement, Preamble};
+use crate::wire::request::{Agreement, Preamble, Request, RequestKind};
 
 /// Longest message before the peer has proved who it is, and after.
 pub(crate) const MAX_UNAUTHENTICATED: usize = 64 << 10;
@@ -36,14 +36,14 @@ pub(crate) const MAX_REPORT: usize = 1 << 20;
 
 /// What an end counted, for the poll of that number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Report {
+pub struct CounterReport {
     /// The poll's.
     pub number: u32,
     /// What was counted.
     pub counters: Counters,
 }
 
-tagged!(Report, "a report" { 1 => number, 2 => counters: record, });
+tagged!(CounterReport, "a report" { 1 => number, 2 => counters: record, });
 
 /// One epoch of a third-party transfer, as its initiator wants it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub enum Message {
     /// The endpoint lets the peer in.
     Welcome(Record<Welcome>),
     /// The initiator asks.
-    Request(Action, Record<Preamble>),
+    Request(RequestKind, Record<Preamble>),
     /// The endpoint agrees.
     Accepted(Record<Agreement>),
     /// A one-time ticket, as it stands in an address.
@@ -212,7 +212,7 @@ pub enum Message {
     /// Initiator: tell your counters.
     Poll(u32),
     /// The other end's counters.
-    Report(Record<Report>),
+    Report(Record<CounterReport>),
 
     /// Third party, initiator to sender: run one epoch.
     Step(Record<Step>),
@@ -229,6 +229,18 @@ pub enum Message {
     FileReply(u32, FileReply),
 }
 
+impl From<&Request> for Message {
+    fn from(request: &Request) -> Self {
+        Self::Request(request.kind.clone(), Record::of(&request.preamble))
+    }
+}
+
+impl From<Request> for Message {
+    fn from(request: Request) -> Self {
+        Self::from(&request)
+    }
+}
+
 impl Message {
     /// The endpoint agrees to this.
     pub fn accepted(agreement: &Agreement) -> Self {
@@ -237,7 +249,7 @@ impl Message {
 
     /// These are the counters for the poll of that number.
     pub fn report(number: u32, counters: Counters) -> Self {
-        Self::Report(Record::of(&Report { number, counters }))
+        Self::Report(Record::of(&CounterReport { number, counters }))
     }
 }
 
@@ -297,8 +309,8 @@ mod tests {
         assert!(decode::<Message>(&encode(&counts(MAX_FRAMES + 1)), MAX_MESSAGE).is_err());
         let paths = |n| {
             let source = SourceSpec::Files(vec![Vec::new(); n]);
-            let action = Action::SendTo { source, destination: Vec::new(), pace_ms: (1, 1) };
-            decode::<Message>(&encode(&Message::Request(action, Record::default())), MAX_MESSAGE)
+            let kind = RequestKind::SendTo { source, destination: Vec::new(), pace_ms: (1, 1) };
+            decode::<Message>(&encode(&Message::Request(kind, Record::default())), MAX_MESSAGE)
         };
         assert!(paths(MAX_PATHS).is_ok());
         assert!(paths(MAX_PATHS + 1).is_err());
@@ -326,9 +338,9 @@ mod tests {
                 Ok(Some((Message::Accepted(agreement), _))) => drop(agreement.read()),
                 _ => {}
             }
-            let _ = crate::wire::record::read::<Hello>(&body);
-            let _ = crate::wire::record::read::<Preamble>(&body);
-            let _ = crate::wire::record::read::<Stepped>(&body);
+            let _ = crate::record::read::<Hello>(&body);
+            let _ = crate::record::read::<Preamble>(&body);
+            let _ = crate::record::read::<Stepped>(&body);
         }
     }
 }

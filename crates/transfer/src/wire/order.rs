@@ -37,7 +37,7 @@ pub enum Phase {
 
 /// When a message may be said.
 #[derive(Clone, Copy, Debug)]
-pub struct Rule {
+pub struct MessageRule {
     /// Its name.
     pub name: &'static str,
     /// By whom.
@@ -54,7 +54,7 @@ const BOTH: &[Part] = &[Initiator, Endpoint];
 const TRANSFER: &[Phase] = &[Moving, Ending];
 
 /// The rule for a message.
-pub const fn rule(message: &Message) -> Rule {
+pub const fn rule(message: &Message) -> MessageRule {
     let (name, by, during): (&str, &[Part], &[Phase]) = match message {
         Message::Welcome(_) => ("Welcome", &[Endpoint], &[Greeting]),
         Message::Request(..) => ("Request", &[Initiator], &[Asking]),
@@ -99,12 +99,12 @@ pub const fn rule(message: &Message) -> Rule {
         Message::File(..) => ("File", &[Initiator], &[Files]),
         Message::FileReply(..) => ("FileReply", &[Endpoint], &[Files]),
     };
-    Rule { name, by, during }
+    MessageRule { name, by, during }
 }
 
 /// Refuses what an end that has these `parts` in a session may not say, or not in this phase.
 pub fn check(message: &Message, parts: [Part; 2], phase: Phase) -> Result<()> {
-    let Rule { name, by, during } = rule(message);
+    let MessageRule { name, by, during } = rule(message);
     if !by.iter().any(|part| parts.contains(part)) {
         return Err(Error::protocol(format!("the other end said {name}, which is not its part")));
     }
@@ -122,9 +122,9 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::counters::{Counters, NotKept};
+    use crate::record::Record;
     use crate::wire::files::{FileReply, FileRequest};
-    use crate::wire::record::Record;
-    use crate::wire::request::{Action, Agreement, Request};
+    use crate::wire::request::{Agreement, Request, RequestKind};
 
     const PARTS: [Part; 4] = [Initiator, Endpoint, Sender, Receiver];
     const PHASES: [Phase; 7] = [Greeting, Asking, Moving, Ending, Stepping, Files, Phase::Over];
@@ -134,7 +134,7 @@ pub(crate) mod tests {
         let error = || Error::protocol("no");
         vec![
             Message::Welcome(Record::default()),
-            Request::from(Action::Files).message(),
+            Request::from(RequestKind::Files).into(),
             Message::accepted(&Agreement::default()),
             Message::Ticket(String::new()),
             Message::Shared(String::new()),
@@ -195,7 +195,7 @@ pub(crate) mod tests {
             list.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(", ")
         };
         for message in all() {
-            let Rule { name, by, during } = rule(&message);
+            let MessageRule { name, by, during } = rule(&message);
             assert!(format!("{message:?}").starts_with(name), "{message:?} is called {name}");
             let by = words(&by.iter().map(|part| part as _).collect::<Vec<_>>());
             let during = words(&during.iter().map(|phase| phase as _).collect::<Vec<_>>());
@@ -210,7 +210,7 @@ pub(crate) mod tests {
     fn what_is_not_somebodys_part_or_turn_is_refused_in_one_line() {
         let (mut taken, mut refused) = (0, 0);
         for message in all() {
-            let Rule { name, by, during } = rule(&message);
+            let MessageRule { name, by, during } = rule(&message);
             for (part, phase) in PARTS.iter().flat_map(|part| PHASES.map(|phase| (*part, phase))) {
                 match check(&message, [part, part], phase) {
                     Ok(()) => {

@@ -4,19 +4,18 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 use crate::hash::Digest;
+use crate::record::{Record, tagged};
 use crate::selection::{Deletion, Selection, Taking};
 use crate::spec::{Iperf3Test, MAX_PATHS, RunId, SinkSpec, SourceSpec, Sources, TransferId};
 use crate::split::Split;
 use crate::terms::{Purpose, Terms};
 use crate::wire::greeting::Capability;
-use crate::wire::message::{MAX_MESSAGE, Message, encode};
-use crate::wire::record::{Record, tagged};
 
 /// What an endpoint is asked to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub enum Action {
+pub enum RequestKind {
     /// Receive what I send.
     Receive {
         /// Names the transfer.
@@ -73,10 +72,10 @@ pub enum Action {
     },
 }
 
-impl Action {
+impl RequestKind {
     /// A request for it under these terms.
     pub fn under(self, terms: Terms) -> Request {
-        Request { action: self, preamble: Preamble { terms, ..Preamble::default() } }
+        Request { kind: self, preamble: Preamble { terms, ..Preamble::default() } }
     }
 }
 
@@ -155,48 +154,27 @@ impl Preamble {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
     /// What is to be done.
-    pub action: Action,
+    pub kind: RequestKind,
     /// What holds for it.
     pub preamble: Preamble,
 }
 
-impl From<Action> for Request {
-    fn from(action: Action) -> Self {
-        Self { action, preamble: Preamble::default() }
+impl From<RequestKind> for Request {
+    fn from(kind: RequestKind) -> Self {
+        Self { kind, preamble: Preamble::default() }
     }
 }
 
 impl Request {
-    /// As a message.
-    pub fn message(&self) -> Message {
-        Message::Request(self.action.clone(), Record::of(&self.preamble))
-    }
-
     /// What a message said.
-    pub(crate) fn read(action: Action, preamble: &Record<Preamble>) -> Result<Self> {
-        Ok(Self { action, preamble: preamble.read()? })
-    }
-
-    /// The message for whoever is to answer.
-    ///
-    /// # Errors
-    /// It is longer than a message may be.
-    pub(crate) fn checked_message(&self) -> Result<Message> {
-        let message = self.message();
-        if encode(&message).len() > MAX_MESSAGE {
-            let why = format!(
-                "filter rules, names and paths are more than an endpoint is told at once ({} MiB): copy in parts",
-                MAX_MESSAGE >> 20
-            );
-            return Err(Error::new(ErrorKind::Usage, why));
-        }
-        Ok(message)
+    pub(crate) fn read(kind: RequestKind, preamble: &Record<Preamble>) -> Result<Self> {
+        Ok(Self { kind, preamble: preamble.read()? })
     }
 
     /// What the transfer that is asked for is for, if one is.
     pub fn purpose(&self) -> Option<Purpose> {
-        match self.action {
-            Action::Receive { .. } | Action::Send { .. } | Action::SendTo { .. } => {
+        match self.kind {
+            RequestKind::Receive { .. } | RequestKind::Send { .. } | RequestKind::SendTo { .. } => {
                 Some(self.preamble.terms.purpose)
             }
             _ => None,
@@ -211,12 +189,14 @@ impl Request {
             (preamble.deletion.is_some(), Capability::Delete),
             (preamble.moving, Capability::Move),
             (preamble.fenced || preamble.split.is_some(), Capability::Lease),
-            (self.action == Action::Files, Capability::Files),
-            (matches!(self.action, Action::Share { .. }), Capability::Share),
+            (self.kind == RequestKind::Files, Capability::Files),
+            (matches!(self.kind, RequestKind::Share { .. }), Capability::Share),
             (
                 matches!(
-                    self.action,
-                    Action::Iperf3 { .. } | Action::OneTimeIperf3 { .. } | Action::Iperf3To { .. }
+                    self.kind,
+                    RequestKind::Iperf3 { .. }
+                        | RequestKind::OneTimeIperf3 { .. }
+                        | RequestKind::Iperf3To { .. }
                 ),
                 Capability::Iperf3,
             ),
@@ -229,9 +209,9 @@ impl Request {
     /// What it takes in memory, with what is kept of each path that it names.
     pub fn memory(&self) -> usize {
         const EACH: usize = 256;
-        let paths = match &self.action {
-            Action::Send { source: SourceSpec::Files(paths) }
-            | Action::SendTo { source: SourceSpec::Files(paths), .. } => {
+        let paths = match &self.kind {
+            RequestKind::Send { source: SourceSpec::Files(paths) }
+            | RequestKind::SendTo { source: SourceSpec::Files(paths), .. } => {
                 paths.iter().map(|path| EACH + 2 * path.len()).sum()
             }
             _ => 0,

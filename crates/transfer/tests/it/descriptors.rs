@@ -17,7 +17,7 @@ use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::handshake::{self, StreamOpening};
 use tidegate_transfer::wire::message::Message;
-use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::RequestKind;
 use tidegate_transfer::wire::tls::Trust;
 
 /// Of these a third is for one peer.
@@ -44,7 +44,7 @@ fn files_that_are_begun_and_left_take_few_descriptors_and_are_completed_all_the_
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
     let (outbox, inbox) = dial(&f.address, &trust).expect("let in");
     let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
-    outbox.send(&Action::Receive { id: [0; 16], sink }.under(terms()).message());
+    outbox.send(&RequestKind::Receive { id: [0; 16], sink }.under(terms()).into());
     let Message::Accepted(agreement) = inbox.receive().expect("an answer") else { panic!("not accepted") };
     let token = agreement.read().expect("whole").token;
     outbox.send(&Message::Setpoint(PerStage::all(2)));
@@ -94,7 +94,7 @@ fn more_paths_than_may_be_open_are_refused_before_any_is() {
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
     let (outbox, inbox) = dial(&f.address, &trust).expect("let in");
     let source = SourceSpec::Files(vec![b"file".to_vec(); 60_000]);
-    outbox.send(&Action::Send { source }.under(terms()).message());
+    outbox.send(&RequestKind::Send { source }.under(terms()).into());
     match inbox.receive().expect("an answer") {
         Message::Refused(error) => {
             assert!(error.kind == ErrorKind::Busy && error.message.contains("name a directory"), "{error}");

@@ -20,7 +20,7 @@ use tidegate_transfer::transfer::file_client::{FileClient, WantedRange};
 use tidegate_transfer::transfer::route::{From, To, begin};
 use tidegate_transfer::wire::files::{Content, FileKind, FileRequest};
 use tidegate_transfer::wire::message::Message;
-use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::RequestKind;
 use tidegate_transfer::wire::ticket::{Address, Claims};
 use tidegate_transfer::wire::tls::Trust;
 use tidegate_transfer::wire::way::Carriers;
@@ -31,13 +31,13 @@ fn send_to(f: &Fixture, destination: &Address) -> Error {
     let trust = Trust::Pinned(reader.ticket.as_ref().expect("a ticket").fingerprint);
     let (outbox, inbox) = dial(&reader, &trust.client().expect("set up")).expect("let in");
     outbox.send(
-        &Action::SendTo {
+        &RequestKind::SendTo {
             source: SourceSpec::Files(vec![b"file".to_vec()]),
             destination: destination.to_bytes(),
             pace_ms: (100, 0),
         }
         .under(f.terms.clone())
-        .message(),
+        .into(),
     );
     match inbox.receive().expect("an answer") {
         Message::Refused(error) => error,

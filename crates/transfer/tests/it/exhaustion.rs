@@ -15,14 +15,14 @@ use tidegate_transfer::error::{Error, ErrorKind, Retry};
 use tidegate_transfer::hash::Digest;
 use tidegate_transfer::offer::{Again, OFFER_ENTRIES, Verdict};
 use tidegate_transfer::quota::Allowance;
+use tidegate_transfer::record::Record;
 use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::link::Link;
 use tidegate_transfer::wire::handshake::{self, StreamOpening};
 use tidegate_transfer::wire::message::Step;
 use tidegate_transfer::wire::message::{Message, encode};
-use tidegate_transfer::wire::record::Record;
-use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::RequestKind;
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims};
 use tidegate_transfer::wire::tls::Trust;
@@ -50,7 +50,7 @@ impl Prey {
     fn session(&self, id: u8) -> Result<(Outbox, Inbox, Digest), Error> {
         let (outbox, inbox) = dial(&self.address, &self.config)?;
         let sink = SinkSpec::Files { path: format!("theirs/{id}/").into_bytes(), single: false };
-        outbox.send(&Action::Receive { id: [id; 16], sink }.under(terms()).message());
+        outbox.send(&RequestKind::Receive { id: [id; 16], sink }.under(terms()).into());
         match inbox.receive()? {
             Message::Accepted(agreement) => Ok((outbox, inbox, agreement.read()?.token)),
             Message::Refused(error) => Err(error),
@@ -197,7 +197,7 @@ fn who_does_not_read_the_answers_is_not_listened_to_and_keeps_no_place() {
     for id in 0..SMALL.sessions as u8 {
         let mut channel = handshake::open_session(&prey.address, &prey.config).expect("let in");
         let sink = SinkSpec::Files { path: format!("theirs/{id}/").into_bytes(), single: false };
-        let request = Action::Receive { id: [id; 16], sink }.under(terms()).message();
+        let request = Message::from(RequestKind::Receive { id: [id; 16], sink }.under(terms()));
         channel.write_all(&encode(&request)).expect("written");
         channel.socket().set_write_timeout(Some(Duration::from_millis(500))).expect("set");
         // Each poll has an answer that is ten times as long.
@@ -228,13 +228,13 @@ fn who_is_sent_to_elsewhere_uses_no_more_than_the_ticket_has() {
     for _ in 0..SMALL.sessions {
         let (outbox, inbox) = dial(&prey.address, &prey.config).expect("let in");
         outbox.send(
-            &Action::SendTo {
+            &RequestKind::SendTo {
                 source: SourceSpec::Files(vec![b"theirs/file".to_vec()]),
                 destination: server.address.to_bytes(),
                 pace_ms: (50, 0),
             }
             .under(tidegate_transfer::terms::Terms { max_workers: 512, ..terms() })
-            .message(),
+            .into(),
         );
         assert!(matches!(inbox.receive(), Ok(Message::Accepted(_))));
         outbox.send(&Message::Step(Record::of(&Step { setpoint: PerStage::all(512), ..Step::default() })));
@@ -255,7 +255,7 @@ fn receiving(prey: &Prey) -> (Outbox, Inbox) {
     write(&prey.f.root.join("theirs/file"), 20 << 20, 1);
     let (outbox, inbox) = dial(&prey.address, &prey.config).expect("let in");
     let source = SourceSpec::Files(vec![b"theirs/file".to_vec()]);
-    outbox.send(&Action::Send { source }.under(terms()).message());
+    outbox.send(&RequestKind::Send { source }.under(terms()).into());
     while !matches!(inbox.receive().expect("it is offered"), Message::Offer { .. }) {}
     (outbox, inbox)
 }

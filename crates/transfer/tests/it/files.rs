@@ -18,7 +18,7 @@ use tidegate_transfer::wire::files::{
     Content, FileKind, FileRange, FileReply, FileRequest, FileStatus, MAX_CONTENT,
 };
 use tidegate_transfer::wire::message::Message;
-use tidegate_transfer::wire::request::{Action, Request};
+use tidegate_transfer::wire::request::{Request, RequestKind};
 use tidegate_transfer::wire::ticket::{Address, Claims};
 use tidegate_transfer::wire::tls::Trust;
 use tidegate_transfer::wire::way::Carriers;
@@ -338,7 +338,7 @@ fn an_endpoint_bears_what_no_client_asks() {
     let trust = Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint);
     let open = || {
         let (outbox, inbox) = dial(&f.address, &trust.client().expect("set up")).expect("let in");
-        outbox.send(&Request::from(Action::Files).message());
+        outbox.send(&Request::from(RequestKind::Files).into());
         assert!(matches!(inbox.receive(), Ok(Message::Accepted(_))));
         (outbox, inbox)
     };

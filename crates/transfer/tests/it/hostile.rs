@@ -17,6 +17,7 @@ use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
 use tidegate_transfer::offer::{OFFER_ENTRIES, Outcome, Verdict, WINDOW};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::proof::Proof;
+use tidegate_transfer::record::Record;
 use tidegate_transfer::spec::{SinkSpec, SourceSpec};
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::wire::channel::Channel;
@@ -24,8 +25,7 @@ use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::greeting::Welcome;
 use tidegate_transfer::wire::handshake::{self, Opening, StreamHello, StreamOpening, session_name};
 use tidegate_transfer::wire::message::{Message, encode};
-use tidegate_transfer::wire::record::Record;
-use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::RequestKind;
 use tidegate_transfer::wire::session::{Inbox, Outbox};
 use tidegate_transfer::wire::tls::Trust;
 
@@ -43,7 +43,7 @@ fn by_hand_with(terms: Terms) -> ByHand {
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
     let (outbox, inbox) = dial(&f.address, &config).expect("let in");
     let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
-    outbox.send(&Action::Receive { id: [7; 16], sink }.under(terms).message());
+    outbox.send(&RequestKind::Receive { id: [7; 16], sink }.under(terms).into());
     let Ok(Message::Accepted(agreement)) = inbox.receive() else { panic!("not accepted") };
     let token = agreement.read().expect("whole").token;
     outbox.send(&Message::Setpoint(tidegate_control::PerStage::all(2)));
@@ -135,7 +135,7 @@ fn hostile_names_end_the_session_before_anything_is_made() {
             Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
         let mut channel = handshake::open_session(&f.address, &config).expect("let in");
         let sink = SinkSpec::Files { path: Vec::new(), single: false };
-        let request = Action::Receive { id: [7; 16], sink }.under(terms()).message();
+        let request = Message::from(RequestKind::Receive { id: [7; 16], sink }.under(terms()));
         channel.write_all(&encode(&request)).expect("written");
         let offer = Message::Offer { first: 0, entries: vec![file(b"placeholder.x", 5)] };
         channel.write_all(&forged(&offer, b"placeholder.x", name)).expect("written");
@@ -160,12 +160,12 @@ fn requests_for_hostile_paths_are_refused() {
     for path in [&b"../x"[..], b"a/../../x", b"/etc/", b"x\0y", b".tidegate/x", b"a//b"] {
         let sink = SinkSpec::Files { path: path.to_vec(), single: false };
         for request in [
-            Action::Receive { id: [1; 16], sink }.under(terms()),
-            Action::Send { source: SourceSpec::Files(vec![path.to_vec()]) }.under(terms()),
-            Action::OneTimeTicket { path: path.to_vec() }.into(),
+            RequestKind::Receive { id: [1; 16], sink }.under(terms()),
+            RequestKind::Send { source: SourceSpec::Files(vec![path.to_vec()]) }.under(terms()),
+            RequestKind::OneTimeTicket { path: path.to_vec() }.into(),
         ] {
             let (outbox, inbox) = dial(&f.address, &config).expect("let in");
-            outbox.send(&request.clone().message());
+            outbox.send(&request.clone().into());
             match inbox.receive() {
                 Ok(Message::Refused(error)) => assert_eq!(error.kind, ErrorKind::UnsafeName, "{error}"),
                 other => panic!("{request:?}: {other:?}"),
@@ -448,7 +448,7 @@ fn a_hostile_receiver_cannot_harm_who_sends() {
         terms.chunk = Some(tidegate_control::ByteCount(u64::MAX));
         terms.staging = tidegate_control::ByteCount(u64::MAX);
         let source = SourceSpec::Files(vec![b"tree".to_vec()]);
-        outbox.send(&Action::Send { source }.under(terms).message());
+        outbox.send(&RequestKind::Send { source }.under(terms).into());
         outbox.send(&Message::Setpoint(tidegate_control::PerStage::all(u16::MAX)));
         let mut files = Vec::new();
         while files.is_empty() {

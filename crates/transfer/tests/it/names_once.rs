@@ -19,7 +19,7 @@ use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::route::{From, Setup, To, begin};
 use tidegate_transfer::wire::handshake::{self, StreamOpening};
 use tidegate_transfer::wire::message::Message;
-use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::RequestKind;
 use tidegate_transfer::wire::tls::Trust;
 
 const SIZE: u64 = 3_000_000;
@@ -109,7 +109,7 @@ fn a_second_offer_of_a_name_is_refused_whatever_the_sender_does() {
         let (outbox, inbox) = dial(&f.address, &config).expect("let in");
         let path = if single { b"in".to_vec() } else { b"in/".to_vec() };
         let sink = SinkSpec::Files { path, single };
-        outbox.send(&Action::Receive { id: [7; 16], sink }.under(terms()).message());
+        outbox.send(&RequestKind::Receive { id: [7; 16], sink }.under(terms()).into());
         let Ok(Message::Accepted(agreement)) = inbox.receive() else { panic!("not accepted") };
         let token = agreement.read().expect("whole").token;
         outbox.send(&Message::Setpoint(tidegate_control::PerStage::all(2)));
@@ -157,7 +157,7 @@ fn a_sender_that_finishes_with_files_open_has_not_succeeded() {
         let (outbox, inbox) = dial(&f.address, &config).expect("let in");
         let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
         let id = [u8::from(listed); 16];
-        outbox.send(&Action::Receive { id, sink }.under(terms()).message());
+        outbox.send(&RequestKind::Receive { id, sink }.under(terms()).into());
         let Ok(Message::Accepted(_)) = inbox.receive() else { panic!("not accepted") };
         if listed {
             outbox.send(&Message::Offer { first: 0, entries: vec![file(b"one", 4), file(b"two", 4)] });

@@ -142,7 +142,7 @@ fn between(f: &Fixture, visit: &Visit, log: &Log, pushes: bool) {
     let config = Trust::Pinned(address.ticket.as_ref().expect("a ticket").fingerprint);
     let config = config.client().expect("set up");
     let (outbox, inbox) = dial(&address, &config).expect("let in");
-    let request = visit.request.message();
+    let request = Message::from(&visit.request);
     log.lock().push(Said::Initiator(request.clone()));
     outbox.send(&request);
     let answer = inbox.receive().expect("an answer");

@@ -17,7 +17,7 @@ use tidegate_transfer::terms::{Compare, Purpose, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use tidegate_transfer::wire::message::Message;
-use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::RequestKind;
 use tidegate_transfer::wire::request::Run;
 use tidegate_transfer::wire::ticket::Claims;
 use tidegate_transfer::wire::tls::Trust;
@@ -428,7 +428,7 @@ fn a_ticket_for_one_name_reaches_no_unfinished_file_of_others() {
         let (outbox, inbox) = dial(&narrow, &trust).expect("let in");
         let sink = SinkSpec::Files { path: b"shared/mine".to_vec(), single: true };
         let id = id.try_into().expect("sixteen bytes");
-        outbox.send(&Action::Receive { id, sink }.under(f.terms.clone()).message());
+        outbox.send(&RequestKind::Receive { id, sink }.under(f.terms.clone()).into());
         outbox.send(&Message::Listed);
         outbox.send(&Message::Finish);
         while !matches!(inbox.receive(), Ok(Message::Finished(_)) | Err(_)) {}

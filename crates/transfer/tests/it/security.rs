@@ -17,7 +17,7 @@ use tidegate_transfer::transfer::link::{Iperf3Server, iperf3_between};
 use tidegate_transfer::transfer::route::{From, To, begin};
 use tidegate_transfer::wire::handshake::{self};
 use tidegate_transfer::wire::message::Message;
-use tidegate_transfer::wire::request::{Action, Request};
+use tidegate_transfer::wire::request::{Request, RequestKind};
 use tidegate_transfer::wire::ticket::{Address, Claims, Ticket};
 use tidegate_transfer::wire::tls::{Identity, PkiFiles, Trust};
 
@@ -93,7 +93,7 @@ fn a_one_time_ticket_opens_once() {
     let config =
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
     let (outbox, inbox) = dial(&f.address, &config).expect("let in");
-    outbox.send(&Request::from(Action::OneTimeTicket { path: b"in/".to_vec() }).message());
+    outbox.send(&Request::from(RequestKind::OneTimeTicket { path: b"in/".to_vec() }).into());
     let Ok(Message::Ticket(text)) = inbox.receive() else { panic!("no ticket") };
     let once = Address { ticket: Ticket::parse(&text), ..f.address.clone() };
     let source = f.dir("some-source");
@@ -226,7 +226,7 @@ fn an_iperf3_server_is_run_for_nobody_without_a_ticket() {
     let config =
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
     let (outbox, inbox) = dial(&f.address, &config).expect("let in");
-    outbox.send(&Request::from(Action::OneTimeTicket { path: b"in/".to_vec() }).message());
+    outbox.send(&Request::from(RequestKind::OneTimeTicket { path: b"in/".to_vec() }).into());
     let Ok(Message::Ticket(text)) = inbox.receive() else { panic!("no ticket") };
     assert_eq!(ask(&Address { ticket: Ticket::parse(&text), ..f.address.clone() }), ErrorKind::Denied);
     // And nobody gets one where the endpoint was not told to.
@@ -238,14 +238,14 @@ fn a_ticket_for_a_test_between_endpoints_opens_nothing_else() {
     let f = Fixture::with(|config| config.iperf3 = Some(0..=0));
     let config =
         Trust::Pinned(f.address.ticket.as_ref().expect("a ticket").fingerprint).client().expect("set up");
-    let ask = |address: &Address, request: Action| {
+    let ask = |address: &Address, request: RequestKind| {
         let (outbox, inbox) = dial(address, &config).expect("let in");
-        outbox.send(&Request::from(request).message());
+        outbox.send(&Request::from(request).into());
         let answer = inbox.receive();
         outbox.close();
         answer
     };
-    let refused = |address: &Address, request: Action, kind: ErrorKind| {
+    let refused = |address: &Address, request: RequestKind, kind: ErrorKind| {
         let answer = ask(address, request.clone());
         assert!(
             matches!(&answer, Ok(Message::Refused(error)) if error.kind == kind),
@@ -254,17 +254,17 @@ fn a_ticket_for_a_test_between_endpoints_opens_nothing_else() {
     };
     let of = |read, write| f.endpoint.address(&Claims { read, write, ..Claims::FULL }).expect("an address");
     let once = || {
-        let Ok(Message::Ticket(text)) = ask(&of(false, true), Action::OneTimeIperf3 { reverse: false })
+        let Ok(Message::Ticket(text)) = ask(&of(false, true), RequestKind::OneTimeIperf3 { reverse: false })
         else {
             panic!("no ticket")
         };
         Address { ticket: Ticket::parse(&text), ..f.address.clone() }
     };
     // Data is to flow to it, or from it.
-    refused(&of(true, false), Action::OneTimeIperf3 { reverse: false }, ErrorKind::Denied);
-    refused(&of(false, true), Action::OneTimeIperf3 { reverse: true }, ErrorKind::Denied);
+    refused(&of(true, false), RequestKind::OneTimeIperf3 { reverse: false }, ErrorKind::Denied);
+    refused(&of(false, true), RequestKind::OneTimeIperf3 { reverse: true }, ErrorKind::Denied);
     let test = Iperf3Test { streams: 1, amount: Iperf3Amount::Seconds(1), reverse: false, buffer: None };
-    let to = |reverse| Action::Iperf3To {
+    let to = |reverse| RequestKind::Iperf3To {
         destination: f.address.to_bytes(),
         test: Iperf3Test { reverse, ..test },
         limit_s: 5,
@@ -273,12 +273,12 @@ fn a_ticket_for_a_test_between_endpoints_opens_nothing_else() {
     refused(&of(true, false), to(true), ErrorKind::Denied);
     // The ticket is for the server alone.
     for request in [
-        Action::OneTimeTicket { path: Vec::new() },
-        Action::OneTimeIperf3 { reverse: false },
-        Action::OneTimeIperf3 { reverse: true },
+        RequestKind::OneTimeTicket { path: Vec::new() },
+        RequestKind::OneTimeIperf3 { reverse: false },
+        RequestKind::OneTimeIperf3 { reverse: true },
         to(false),
         to(true),
-        Action::Send { source: SourceSpec::Files(vec![b"x".to_vec()]) },
+        RequestKind::Send { source: SourceSpec::Files(vec![b"x".to_vec()]) },
     ] {
         refused(&once(), request, ErrorKind::Denied);
     }

@@ -28,7 +28,7 @@ use tidegate_transfer::terms::{Compare, Verify};
 use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
 use tidegate_transfer::wire::message::Message;
-use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::RequestKind;
 use tidegate_transfer::wire::request::{Preamble, Request};
 use tidegate_transfer::wire::tls::Trust;
 
@@ -303,8 +303,8 @@ fn a_peer_that_splits_nonsense_is_refused_and_the_largest_file_takes_no_time() {
         let (outbox, inbox) = dial(&f.address, &config).expect("let in");
         let sink = SinkSpec::Files { path: b"in/".to_vec(), single: false };
         let preamble = Preamble { terms: f.terms.clone(), ..preamble };
-        let action = Action::Receive { id: [7; 16], sink };
-        outbox.send(&Request { action, preamble }.message());
+        let kind = RequestKind::Receive { id: [7; 16], sink };
+        outbox.send(&Request { kind, preamble }.into());
         (outbox, inbox)
     };
     let split = |ranges: &[Range<u64>]| Preamble {

@@ -9,7 +9,7 @@ use tidegate_transfer::offer::Verdict;
 use tidegate_transfer::spec::SourceSpec;
 use tidegate_transfer::wire::handshake;
 use tidegate_transfer::wire::message::Message;
-use tidegate_transfer::wire::request::Action;
+use tidegate_transfer::wire::request::RequestKind;
 use tidegate_transfer::wire::session;
 use tidegate_transfer::wire::tls::Trust;
 
@@ -26,7 +26,7 @@ fn directories_alone_fill_the_window_and_empty_it() {
     let channel = handshake::open_session(&f.address, &config).expect("let in");
     let (outbox, inbox) = session::start(channel, "the endpoint").expect("started");
     let source = SourceSpec::Files(vec![b"tree/".to_vec()]);
-    outbox.send(&Action::Send { source }.under(terms()).message());
+    outbox.send(&RequestKind::Send { source }.under(terms()).into());
     let (mut offered, mut answered) = (Vec::new(), 0);
     let mut listed = false;
     let began = Instant::now();

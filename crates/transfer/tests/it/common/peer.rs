@@ -12,6 +12,7 @@ use tidegate_transfer::hash::Digest;
 use tidegate_transfer::manifest::{Entry, FileId, Kind, Timestamp};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::proof::Proof;
+use tidegate_transfer::record::Record;
 use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::wire::channel::Channel;
@@ -19,7 +20,6 @@ use tidegate_transfer::wire::frame::{Frame, FrameKind};
 use tidegate_transfer::wire::greeting::{VERSIONS, Welcome};
 use tidegate_transfer::wire::handshake::{self, Opening};
 use tidegate_transfer::wire::message::{Message, encode};
-use tidegate_transfer::wire::record::Record;
 use tidegate_transfer::wire::request::{Agreement, Request};
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
 use tidegate_transfer::wire::ticket::{Address, Claims, Ticket, derive_key};
@@ -93,8 +93,8 @@ impl Server {
                             }
                             let (outbox, inbox) = session::start(channel, "a client").expect("started");
                             let request = match inbox.receive() {
-                                Ok(Message::Request(action, preamble)) => {
-                                    Request { action, preamble: preamble.read().expect("whole") }
+                                Ok(Message::Request(kind, preamble)) => {
+                                    Request { kind, preamble: preamble.read().expect("whole") }
                                 }
                                 Ok(message) => panic!("{message:?} in place of a request"),
                                 Err(_) => return,

@@ -158,15 +158,15 @@ pub fn read_plain<'a, V: Deserialize<'a>>(name: &str, tag: u32, value: &'a [u8])
 /// one, or a `list` with the most elements that it may have.
 macro_rules! tagged {
     ($type:ty, $name:literal { $($tag:literal => $field:ident $(: $kind:ident $([$most:expr])?)?,)* }) => {
-        impl $crate::wire::record::Tagged for $type {
+        impl $crate::record::Tagged for $type {
             const NAME: &'static str = $name;
 
-            fn write(&self, fields: &mut $crate::wire::record::Writer) {
+            fn write(&self, fields: &mut $crate::record::Writer) {
                 let default = Self::default();
                 // Every field has a tag.
                 let Self { $($field),* } = self;
                 $(if *$field != default.$field {
-                    $crate::wire::record::write_field!(fields, $tag, $field $(, $kind)?);
+                    $crate::record::write_field!(fields, $tag, $field $(, $kind)?);
                 })*
                 let _ = (fields, default);
             }
@@ -174,7 +174,7 @@ macro_rules! tagged {
             fn read_field(&mut self, tag: u32, value: &[u8]) -> $crate::error::Result<bool> {
                 match tag {
                     $($tag => {
-                        self.$field = $crate::wire::record::read_field!($name, $tag, value $(, $kind $([$most])?)?);
+                        self.$field = $crate::record::read_field!($name, $tag, value $(, $kind $([$most])?)?);
                     })*
                     _ => {
                         let _ = value;
@@ -207,17 +207,16 @@ macro_rules! write_field {
 /// How it is read.
 macro_rules! read_field {
     ($name:literal, $tag:literal, $value:ident) => {
-        $crate::wire::record::read_plain($name, $tag, $value)?
+        $crate::record::read_plain($name, $tag, $value)?
     };
     ($name:literal, $tag:literal, $value:ident, record) => {
-        $crate::wire::record::read($value)?
+        $crate::record::read($value)?
     };
     ($name:literal, $tag:literal, $value:ident, optional) => {
-        Some($crate::wire::record::read($value)?)
+        Some($crate::record::read($value)?)
     };
     ($name:literal, $tag:literal, $value:ident, list[$most:expr]) => {{
-        let list: $crate::bounded::List<{ $most }, _> =
-            $crate::wire::record::read_plain($name, $tag, $value)?;
+        let list: $crate::bounded::List<{ $most }, _> = $crate::record::read_plain($name, $tag, $value)?;
         list.0
     }};
 }
