@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_control::ByteCount;
+use tidegate_run::settings::StateArgs;
 use tidegate_service::estimate::Answer;
 use tidegate_spec::estimate::EstimateSpec;
 use tidegate_spec::options::Options;
@@ -13,7 +14,6 @@ use crate::asked::{Call, Task};
 use crate::exit::{INTERRUPTED, USAGE};
 use crate::moves::{Failure, GLANCE};
 use crate::run::{Outcome, Refused, Run};
-use crate::settings::StateArgs;
 
 /// How many streams a path can use, how fast they are, and how long it takes: what `tidegate estimate` tells.
 #[derive(Debug)]

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use tidegate_contract::redact;
-use tidegate_control::Concurrency;
-use tidegate_transfer::ledger::Ledger;
+use tidegate_control::Epoch;
+use tidegate_run::audience::{Attempt, Audience, Follower};
+use tidegate_run::monitor::Monitor;
 use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::transfer::Interrupt;
 
-use crate::monitor::Monitor;
+use crate::progress::View;
 use crate::signals::interrupt_on_signals;
 use crate::terminal;
 
@@ -42,6 +43,15 @@ impl Channel {
     /// What was said to people since the last time.
     pub fn messages(&self) -> Vec<String> {
         self.messages.lock().drain(..).collect()
+    }
+
+    /// Keeps what is wrong, in one line.
+    fn complain(&self, text: &str) {
+        let mut messages = self.messages.lock();
+        if messages.len() == MAX_MESSAGES {
+            messages.pop_front();
+        }
+        messages.push_back(redact::text(text).into_owned());
     }
 
     /// The results: lines, each one JSON object.
@@ -87,27 +97,50 @@ impl Caller {
     pub fn complain(&self, text: &str) {
         match self {
             Self::Terminal => terminal::complain(text),
-            Self::Program(channel) => {
-                let mut messages = channel.messages.lock();
-                if messages.len() == MAX_MESSAGES {
-                    messages.pop_front();
-                }
-                messages.push_back(redact::text(text).into_owned());
-            }
+            Self::Program(channel) => channel.complain(text),
         }
     }
 
-    /// Lets a program follow `ledger`, that of a try that begins with so many workers.
-    pub fn watch(&self, ledger: &Arc<Ledger>, concurrency: Concurrency) {
-        if let Self::Program(channel) = self {
-            channel.monitor.watch(ledger, concurrency);
+    /// Whoever is told of a run that it has done; a terminal has a view, if one is wanted.
+    pub fn audience(&self, view: bool) -> Box<dyn Audience> {
+        match self {
+            Self::Terminal => Box::new(AtTerminal { view }),
+            Self::Program(channel) => Box::new(OverChannel(Arc::clone(channel))),
         }
     }
+}
 
-    /// Lets it know that there are so many workers from now on.
-    pub fn show(&self, concurrency: Concurrency) {
-        if let Self::Program(channel) = self {
-            channel.monitor.show(concurrency);
-        }
+/// People at a terminal.
+struct AtTerminal {
+    view: bool,
+}
+
+impl Audience for AtTerminal {
+    fn complain(&self, text: &str) {
+        terminal::complain(text);
+    }
+
+    fn follow(&self, attempt: Attempt<'_>) -> Box<dyn Follower> {
+        Box::new(View::of(attempt, self.view))
+    }
+}
+
+/// A program that asks when it likes.
+struct OverChannel(Arc<Channel>);
+
+impl Audience for OverChannel {
+    fn complain(&self, text: &str) {
+        self.0.complain(text);
+    }
+
+    fn follow(&self, attempt: Attempt<'_>) -> Box<dyn Follower> {
+        self.0.monitor.watch(attempt.ledger, attempt.start);
+        Box::new(Self(Arc::clone(&self.0)))
+    }
+}
+
+impl Follower for OverChannel {
+    fn show(&self, epoch: &Epoch) {
+        self.0.monitor.show(epoch.setpoint);
     }
 }

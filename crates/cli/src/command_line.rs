@@ -12,6 +12,7 @@ use std::process::ExitCode;
 use clap::ArgMatches;
 use clap::error::ErrorKind as Misuse;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use tidegate_run::told::TOLD;
 use tidegate_spec::run::Run;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::offer::LEFT_OUT;
@@ -29,7 +30,7 @@ use crate::command::verify::VerifyArgs;
 use crate::exit::usage;
 #[cfg(feature = "get")]
 use crate::servers::{self, Instead};
-use crate::told::TOLD;
+use crate::warned::ToTerminal;
 use crate::{command, exit, summary, terminal};
 
 /// Move data between hosts, adaptively, and prove that it arrived.
@@ -320,7 +321,7 @@ fn reason(error: &clap::Error) -> String {
 /// `TIDEGATE_LOG` takes a filter such as `tidegate_transfer=debug`.
 fn log(verbose: u8, quiet: bool) {
     use tracing_subscriber::filter::{LevelFilter, Targets};
-    use tracing_subscriber::layer::SubscriberExt;
+    use tracing_subscriber::layer::{Layer, SubscriberExt};
     use tracing_subscriber::util::SubscriberInitExt;
     let level = match verbose {
         0 => LevelFilter::WARN,
@@ -339,5 +340,6 @@ fn log(verbose: u8, quiet: bool) {
     let filter = asked.unwrap_or_else(usual);
     let filter = filter.with_target(TOLD, LevelFilter::OFF);
     // A process in which somebody else logs keeps to that.
-    let _ = tracing_subscriber::registry().with(filter).with(lines).try_init();
+    let told = ToTerminal.with_filter(Targets::new().with_target(TOLD, LevelFilter::WARN));
+    let _ = tracing_subscriber::registry().with(lines.with_filter(filter)).with(told).try_init();
 }

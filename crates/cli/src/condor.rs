@@ -15,11 +15,12 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
+use tidegate_run::state_place;
 use tidegate_spec::address::End;
 
 use crate::exit::usage;
 use crate::signals::interrupt_on_signals;
-use crate::{exit, state_place, terminal};
+use crate::{exit, terminal};
 use carrier::Carrier;
 use replies::{Replies, Reply};
 

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 #[cfg(feature = "get")]
 pub use tidegate_contract::exit::GET_HELP;
 pub use tidegate_contract::exit::{Exit, HELP};
+pub use tidegate_transfer::error::usage;
 use tidegate_transfer::error::{Error, ErrorKind};
 
 /// Some files failed.
@@ -43,11 +44,6 @@ pub fn in_one_line(error: &anyhow::Error) -> String {
     let mut parts = line.split(" (os error ");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |line, part| line + part.split_once(')').map_or(part, |(_, rest)| rest))
-}
-
-/// An error about how the command was used.
-pub fn usage(why: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Usage, why)
 }
 
 #[cfg(test)]

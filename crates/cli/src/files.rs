@@ -7,6 +7,11 @@ use std::path::Path;
 
 use clap::{Args, Parser};
 use serde::{Deserialize, Serialize};
+use tidegate_run::beneath::beneath_root;
+use tidegate_run::loopback::Loopback;
+use tidegate_run::place::{Place, refuse_servers};
+use tidegate_run::settings::TrustArgs;
+use tidegate_run::ssh::{FarHost, SshArgs};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::path::inside;
 use tidegate_transfer::transfer::Interrupt;
@@ -14,12 +19,7 @@ use tidegate_transfer::transfer::file_client::{FileClient, Listing, SESSION_PATI
 use tidegate_transfer::wire::files::{FileRequest, FileStatus};
 use tidegate_transfer::wire::way::Carriers;
 
-use crate::beneath::beneath_root;
 use crate::exit::usage;
-use crate::loopback::Loopback;
-use crate::place::{Place, refuse_servers};
-use crate::settings::TrustArgs;
-use crate::ssh::{FarHost, SshArgs};
 
 /// Who is asked about files, and how.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]

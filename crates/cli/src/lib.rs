@@ -23,82 +23,37 @@
 )]
 
 // What stands on its own.
-mod capped;
 #[cfg(feature = "train")]
 mod chart;
 mod exit;
-mod followed;
-mod recalled;
-mod steady;
 mod terminal;
 
 mod signals;
 
-mod told;
-
 // Values on a command line.
 mod asked;
-mod beneath;
 #[cfg(feature = "get")]
 mod s3;
 mod scratch;
 mod values;
-mod whole_file;
 
-// Rules and how transfers are set up.
-mod own_rule;
-mod state_place;
-
-mod settings;
-
-mod lesson;
-mod path_key;
-mod recorder;
-mod route;
-
-mod path_store;
-
-mod run_memory;
-
-// How a run is followed and told of.
+// What is printed of a run.
 mod progress;
 mod summary;
 
-mod monitor;
-
 mod caller;
 
+mod output;
 mod warned;
 
-// Places.
-mod ssh;
-
-#[cfg(feature = "service")]
-mod engine;
-
-mod remotes;
-
-mod place;
-
-#[cfg(feature = "service")]
-mod pools;
-
+// What commands share.
 #[cfg(feature = "service")]
 mod service;
 
-// What moves data.
-mod loopback;
 #[cfg_attr(not(feature = "gateway"), path = "no_http.rs")]
 mod over_http;
 
-mod drive;
-
 mod files;
-
-mod ends;
-mod output;
-#[cfg(feature = "service")]
-mod shard;
 
 mod command;
 
@@ -125,7 +80,6 @@ mod program;
 pub use advised::{Estimate, EstimateBuilder};
 pub use asked::{Call, Task};
 pub use files::{FileAccess, Files};
-pub use monitor::Progress;
 pub use moves::{Failure, Running, Transfer, TransferBuilder};
 #[cfg(feature = "get")]
 pub use moves::{Get, GetBuilder, Put, PutBuilder};
@@ -135,6 +89,7 @@ pub use serving::{Endpoint, EndpointBuilder, Serving};
 pub use tidegate_contract::error_kind::ErrorKind;
 pub use tidegate_contract::summary::Summary;
 pub use tidegate_control::{BitRate, ByteCount};
+pub use tidegate_run::monitor::Progress;
 #[cfg(feature = "service")]
 pub use tidegate_service::estimate::Answer;
 pub use tidegate_spec::copy::CopySpec;

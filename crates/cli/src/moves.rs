@@ -8,6 +8,7 @@ use std::time::Duration;
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::Summary;
 use tidegate_control::BitRate;
+use tidegate_run::monitor::Progress;
 use tidegate_spec::control::ControlSpec;
 use tidegate_spec::copy::CopySpec;
 #[cfg(feature = "get")]
@@ -19,7 +20,6 @@ use tidegate_spec::run::{CopyRun, Run as Told, Setup};
 use tidegate_spec::run::{GetRun, PutRun};
 
 use crate::asked::Task;
-use crate::monitor::Progress;
 use crate::run::{Refused, Run};
 
 /// How long a wait looks at once.

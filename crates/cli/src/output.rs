@@ -5,12 +5,12 @@ use std::process::ExitCode;
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
 use serde::{Deserialize, Deserializer, Serialize};
+use tidegate_run::drive::{Ended, Job, Work};
 use tidegate_spec::control::Control;
 use tidegate_spec::form::path_option;
 use tidegate_spec::run::Setup;
 
 use crate::caller::Caller;
-use crate::drive::{Ended, Job, Work};
 use crate::summary;
 
 /// What a run prints, and where it writes its epochs. Some commands cannot be told to be `QUIET`, or write no
@@ -89,23 +89,28 @@ impl<const QUIET: bool, const EPOCHS: bool> OutputArgs<QUIET, EPOCHS> {
         Self { json: setup.json, quiet: setup.quiet, epochs: setup.epochs.clone() }
     }
 
-    /// Work that is to be shown so, headed with `title`; its log goes into the directory `state`.
-    pub fn job<'a>(&self, work: Work<'a>, control: &'a Control, title: String, state: PathBuf) -> Job<'a> {
-        let Self { json, quiet, epochs } = self.clone();
-        let caller = Caller::Terminal;
-        Job { work, caller, control, title, json, quiet, epochs, state, memory: None }
+    /// Work that is to be shown so to `caller`, headed with `title`; its log goes into the directory `state`.
+    pub fn job<'a>(
+        &self,
+        work: Work<'a>,
+        control: &'a Control,
+        title: String,
+        state: PathBuf,
+        caller: &Caller,
+    ) -> Job<'a> {
+        let audience = caller.audience(!self.json && !self.quiet);
+        Job { work, audience, control, title, epochs: self.epochs.clone(), state, memory: None }
     }
-}
 
-/// Runs a job, prints how it ended, and answers with the exit code.
-pub fn finish(job: Job<'_>) -> anyhow::Result<ExitCode> {
-    let (json, quiet, caller) = (job.json, job.quiet, job.caller.clone());
-    let ended = job.run()?;
-    if json || !quiet {
-        return report(&ended, json, &caller);
+    /// Runs a job, prints how it ended, and answers with the exit code.
+    pub fn finish(&self, job: Job<'_>, caller: &Caller) -> anyhow::Result<ExitCode> {
+        let ended = job.run()?;
+        if self.json || !self.quiet {
+            return report(&ended, self.json, caller);
+        }
+        summary::complain(&ended.summary);
+        Ok(code_of(&ended, caller))
     }
-    summary::complain(&ended.summary);
-    Ok(code_of(&ended, &caller))
 }
 
 /// Prints how a job ended, and answers with the exit code.

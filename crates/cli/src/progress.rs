@@ -22,8 +22,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use tidegate_control::{Arrival, BitRate, ByteCount, Concurrency, Ends, Epoch, Meter, PerStage, Stage};
+use tidegate_run::audience::{Attempt, FileBar, Follower};
 use tidegate_transfer::counters::Totals;
-use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::sys::sync::Mutex;
 
 use crate::terminal;
@@ -43,37 +43,16 @@ const CYAN: &str = "36";
 const GREEN: &str = "32";
 const YELLOW: &str = "33";
 
-/// A file under way.
-#[derive(Clone, Debug)]
-pub struct FileBar {
-    /// What it is called.
-    pub name: String,
-    /// Bytes that are there.
-    pub done: u64,
-    /// Its size, if known.
-    pub bytes: Option<u64>,
-}
-
-/// Tells which files are under way.
-pub type UnderWay = Box<dyn Fn() -> Vec<FileBar> + Send>;
-
-/// What is shown while a job runs.
-#[derive(Clone)]
+/// What is shown of a try until it is dropped, if anything is.
 pub struct View {
-    heading: Option<Heading>,
+    state: Option<(Arc<Shown>, JoinHandle<()>)>,
 }
 
-#[derive(Clone)]
 struct Heading {
     title: String,
     stages: &'static [Stage],
     staging: ByteCount,
     colour: bool,
-}
-
-/// Shows one try of a transfer until dropped.
-pub struct Watching {
-    state: Option<(Arc<Shown>, JoinHandle<()>)>,
 }
 
 struct Shown {
@@ -83,17 +62,14 @@ struct Shown {
 }
 
 impl View {
-    /// A view headed with `title` of a job with these stages and so much `staging` an end, or none at all.
-    pub fn new(title: &str, stages: &'static [Stage], staging: ByteCount, visible: bool) -> Self {
-        let visible = visible && terminal::can_show_view();
-        let colour = terminal::has_colour();
-        let heading = || Heading { title: title.to_owned(), stages, staging, colour };
-        Self { heading: visible.then(heading) }
-    }
-
-    /// Follows `ledger`, and the files under way if they are told of, until the answer is dropped.
-    pub fn watch(&self, ledger: Arc<Ledger>, under_way: Option<UnderWay>, start: Concurrency) -> Watching {
-        let Some(heading) = self.heading.clone() else { return Watching { state: None } };
+    /// A view of `attempt`, if it is `wanted` and there is a terminal for it.
+    pub fn of(attempt: Attempt<'_>, wanted: bool) -> Self {
+        if !wanted || !terminal::can_show_view() {
+            return Self { state: None };
+        }
+        let Attempt { title, stages, staging, ledger, under_way, start } = attempt;
+        let heading = Heading { title: title.to_owned(), stages, staging, colour: terminal::has_colour() };
+        let ledger = Arc::clone(ledger);
         let shown = Arc::new(Shown {
             setpoint: Mutex::new(start),
             epochs: Mutex::default(),
@@ -118,13 +94,12 @@ impl View {
             }
             terminal::clear();
         };
-        Watching { state: Some((shown, thread::spawn(draw))) }
+        Self { state: Some((shown, thread::spawn(draw))) }
     }
 }
 
-impl Watching {
-    /// Shows a new epoch.
-    pub fn show(&self, epoch: &Epoch) {
+impl Follower for View {
+    fn show(&self, epoch: &Epoch) {
         let Some((shown, _)) = &self.state else { return };
         *shown.setpoint.lock() = epoch.setpoint;
         let mut epochs = shown.epochs.lock();
@@ -135,7 +110,7 @@ impl Watching {
     }
 }
 
-impl Drop for Watching {
+impl Drop for View {
     fn drop(&mut self) {
         if let Some((shown, thread)) = self.state.take() {
             shown.over.store(true, Relaxed);

@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::{own_program, redact};
+use tidegate_run::monitor::Progress;
 use tidegate_transfer::error::Error;
 
 use crate::asked::Task;
 use crate::caller::{Caller, Channel};
 use crate::command_line::run_for;
 use crate::exit;
-use crate::monitor::Progress;
 use crate::warned::heard;
 
 /// How a command ended.

@@ -8,6 +8,7 @@ use clap::parser::ValueSource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tidegate_run::place::{Place, end, shown};
 use tidegate_spec::address::{End, Route};
 use tidegate_spec::options::{OptionError, Options};
 use tidegate_transfer::error::Error;
@@ -17,7 +18,6 @@ use crate::command::copy::CopyArgs;
 use crate::command::get::GetArgs;
 use crate::command::put::PutArgs;
 use crate::exit::usage;
-use crate::place::{Place, end, shown};
 
 /// What does a copy to or from a server.
 pub enum Instead {

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use tidegate_run::drive::raise_file_limit;
+use tidegate_run::remotes;
+use tidegate_run::settings::StateArgs;
 use tidegate_transfer::endpoint::{Config, Endpoint as Served};
 use tidegate_transfer::error::Error;
 use tidegate_transfer::wire::ticket::Claims;
 
-use crate::drive::raise_file_limit;
 use crate::moves::Failure;
-use crate::remotes;
-use crate::settings::StateArgs;
 
 /// A directory that is served to those who have its address: what `tidegate endpoint` does.
 #[derive(Debug)]

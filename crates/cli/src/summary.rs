@@ -1,39 +1,18 @@
-//! How a run ended: for people in a few lines, for scripts as one JSON object.
+//! How a run ended, in words for people.
 
 use std::time::Duration;
 
 use tidegate_contract::redact;
-pub use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
-use tidegate_contract::text::{self, show};
-use tidegate_control::{BitRate, ByteCount, Concurrency, Stage};
+use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
+use tidegate_contract::text;
+use tidegate_control::{BitRate, ByteCount, Stage};
+use tidegate_run::drive::Besides;
 use tidegate_transfer::error::Error;
-use tidegate_transfer::ledger::Failure;
 
 use crate::{exit, terminal};
 
 /// Most failures printed one by one; the first 10,000 are in the JSON.
 const SHOWN_FAILURES: usize = 20;
-
-/// What people are told besides of how a run ended.
-#[derive(Clone, Copy, Debug)]
-pub struct Besides {
-    /// The stages that there were.
-    pub stages: &'static [Stage],
-    /// Workers in the last epoch.
-    pub setpoint: Option<Concurrency>,
-    /// Whether both sides were only compared.
-    pub dry: bool,
-}
-
-/// A file that did not arrive, as it is told.
-pub fn failed_file(failure: &Failure) -> FailedFile {
-    FailedFile {
-        path: show(&failure.path).into_owned(),
-        kind: failure.error.kind,
-        message: failure.error.message.clone(),
-        errno: failure.error.errno(),
-    }
-}
 
 /// Tells the first of `failures` on standard error, and where `all` are if there were more.
 pub fn complain_of(failures: &[FailedFile], failed: u64, all: &str) {
@@ -60,13 +39,6 @@ pub fn of_nothing(optimizer: &str, error: &anyhow::Error) -> Summary {
     }
 }
 
-/// Notes what ended it early.
-pub fn ended_by(summary: &mut Summary, error: &Error) {
-    summary.error = Some(error.to_string());
-    summary.error_kind = Some(error.kind);
-    summary.errno = error.errno();
-}
-
 /// Prints it for people: the result on standard output, failures on standard error.
 pub fn print(summary: &Summary, besides: &Besides) -> std::io::Result<()> {
     complain(summary);
@@ -80,28 +52,6 @@ pub fn complain(summary: &Summary) {
         false => "--json lists up to 10,000",
     };
     complain_of(&summary.failures, summary.files.failed, all);
-}
-
-/// What was done and how it ended in one line, for a log.
-pub fn line(summary: &Summary, what: &str) -> String {
-    let Files { total, ok, failed, skipped, .. } = summary.files;
-    let seconds = Duration::from_millis(summary.duration_ms).as_secs_f64();
-    let (bytes, rate) = (ByteCount(summary.bytes), BitRate(summary.goodput_bps));
-    let mut line = format!(
-        "{what}: {}, {ok} of {} moved, {bytes} in {seconds:.1} s, {rate}",
-        summary.status.name(),
-        count(total)
-    );
-    for (number, what) in [(skipped, "there already"), (failed, "failed")] {
-        if number > 0 {
-            line.push_str(&format!(", {number} {what}"));
-        }
-    }
-    let first = summary.failures.first().map(|failure| &failure.message);
-    if let Some(why) = summary.error.as_ref().or(first) {
-        line.push_str(&format!(": {why}"));
-    }
-    line
 }
 
 fn text(summary: &Summary, besides: &Besides) -> String {
@@ -186,7 +136,7 @@ fn text(summary: &Summary, besides: &Besides) -> String {
 }
 
 /// So many files, in words.
-pub fn count(files: u64) -> String {
+fn count(files: u64) -> String {
     text::count(files, "file")
 }
 

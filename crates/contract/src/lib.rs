@@ -6,6 +6,8 @@
 //! | [`text`] | others' words escaped, in one line, of bounded length |
 //! | [`home`] | where the user's own files are |
 //! | [`own_program`] | where our own program is |
+//! | [`object`] | objects of JSON and TOML, where a list is none |
+//! | [`job_id`] | the number of a job |
 //! | [`opaque!`](crate::opaque!) | a `Debug` that gives nothing away |
 //! | [`redact`] | addresses without what may be secret in them |
 //! | [`error_kind`] | what a program may act on when something went wrong |
@@ -21,6 +23,8 @@
 pub mod text;
 
 pub mod home;
+pub mod job_id;
+pub mod object;
 pub mod own_program;
 
 pub mod opaque;

@@ -30,6 +30,7 @@ use std::sync::{Arc, LazyLock};
 
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
+use tidegate_fleet::shards::Fleet;
 use tidegate_http::listener::is_open;
 use tokio::sync::watch;
 
@@ -40,7 +41,6 @@ use jobs::Counts;
 use metrics::Metrics;
 
 use crate::estimate::Estimator;
-use crate::fleet::Fleet;
 use crate::history::History;
 use crate::job::JobId;
 use crate::scheduler::Scheduler;

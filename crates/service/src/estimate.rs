@@ -16,10 +16,12 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use thiserror::Error;
+use tidegate_contract::text::count;
 use tidegate_control::throughput_model::Sample;
 use tidegate_control::throughput_model::choice::choose_by;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_spec::pair::Pair;
 use tokio::sync::{Semaphore, SemaphorePermit, broadcast};
 
 use crate::history::{History, Timestamp};
@@ -27,8 +29,6 @@ use crate::names::Names;
 use crate::path_mtu::PathMtus;
 use crate::sampler::{Amount, Failure, SamplerError};
 use crate::traffic::OwnTraffic;
-use tidegate_contract::text::count;
-use tidegate_spec::pair::Pair;
 
 pub use crate::sampler::ours::Program;
 pub use answer::{Answer, EstimateOrigin, PlottedCurve, Sampled, time_ms};

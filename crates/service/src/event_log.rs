@@ -13,11 +13,11 @@ use std::time::Duration;
 
 use rustix::fs::OFlags;
 use tidegate_contract::summary::Summary;
+use tidegate_contract::text::{count, one_line};
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::history::Timestamp;
 use crate::job::{JobId, LogFormat, Progress, Request};
-use tidegate_contract::text::{count, one_line};
 
 /// What happened to a job.
 #[derive(Clone, Debug, PartialEq)]

@@ -18,23 +18,25 @@ mod blocking;
 
 pub mod csv;
 pub mod import;
+mod recorded;
 mod warm_start;
 
-pub use crate::database::DatabaseError;
 pub use blocking::Blocking;
 pub use kind::Kind;
 pub use record::{
     Basis, Beside, Circumstances, Conditions, Decision, Estimate, Method, Origin, Point, Record, Sample,
     Timestamp, Transfer,
 };
+pub use recorded::Recorded;
 pub use recorder::Recorder;
 pub use retention::{Retention, Selection};
 pub use store::{Cursor, Page, PairSummary, Query};
 pub(crate) use store::{MAX_RECORDS, median};
+pub use tidegate_database::DatabaseError;
 
 use std::time::Duration;
 
-use crate::database::{Database, Durability, Result};
+use tidegate_database::{Database, Durability, Result};
 
 /// What made the tables, version by version; an older one is never edited.
 const SCHEMA: &[&str] = &[include_str!("history/schema-1.sql"), include_str!("history/schema-2.sql")];

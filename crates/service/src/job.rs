@@ -15,54 +15,15 @@ pub(crate) mod stored;
 pub(crate) mod written;
 
 pub use request::{Dependency, JobKind, LogFormat, Request, RequestError};
-pub(crate) use spec::AnyOptions;
 pub use spec::Spec;
 pub use state::{Event, IllegalTransition, State};
 pub use stream_rule::{StreamRule, StreamSpec};
 
-use std::fmt;
-use std::num::NonZeroU64;
-use std::str::FromStr;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use tidegate_contract::job_id::JobId;
 use tidegate_contract::summary::Summary;
 use tidegate_control::{BitRate, ByteCount};
-
-/// The number of a job, given when it is submitted and never given again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[schemars(inline)]
-#[serde(transparent)]
-pub struct JobId(NonZeroU64);
-
-impl JobId {
-    /// The job of this number, which is from 1 to what SQL can hold.
-    pub fn new(number: u64) -> Option<Self> {
-        NonZeroU64::new(number).filter(|number| i64::try_from(number.get()).is_ok()).map(Self)
-    }
-
-    /// Its number.
-    pub const fn get(self) -> u64 {
-        self.0.get()
-    }
-}
-
-impl fmt::Display for JobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl FromStr for JobId {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let number = text.parse().ok().and_then(Self::new);
-        number.ok_or_else(|| {
-            format!("{:?} is not the number of a job", text.chars().take(40).collect::<String>())
-        })
-    }
-}
 
 /// A job as it stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

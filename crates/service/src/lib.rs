@@ -13,7 +13,6 @@
 //! | an estimate | [`estimate::Estimator`], [`estimate::EstimateRequest`], [`estimate::Answer`] |
 //! | a job, and files of jobs | [`job::Request`], [`job::Job`], [`job::file::read`] |
 //! | jobs that outlive a crash | [`queue::Queue`] |
-//! | what many hosts move together | [`fleet::Fleet`] |
 //! | what moves a job's data, and which job runs when | [`mover::Mover`], [`scheduler::Scheduler`] |
 //! | a job that many hosts move, followed | `spread::Spreading` |
 //! | all of it, over HTTP | [`api::Api`], [`server::run`] |
@@ -21,11 +20,8 @@
 //! Modules are listed from the ground up: each one imports only from those above it.
 
 pub mod classad;
-mod object;
 
 pub mod names;
-
-mod database;
 
 pub mod history;
 
@@ -40,8 +36,6 @@ pub mod estimate;
 pub mod job;
 
 pub mod queue;
-
-pub mod fleet;
 
 mod event_log;
 

@@ -28,8 +28,8 @@ use thiserror::Error;
 
 use tidegate_contract::redact;
 use tidegate_contract::summary::Summary;
+use tidegate_database::{Backend, Database, Transaction, why};
 
-use crate::database::{Backend, Database, Transaction, why};
 use crate::job::written::Written;
 use crate::job::{Event, IllegalTransition, JobId, Progress, State};
 use crate::names::Names;

@@ -26,7 +26,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_contract::text::{count, one_line};
 use tidegate_control::{BitRate, ByteCount, Rng};
+use tidegate_spec::pair::Pair;
 use tokio::sync::{Mutex, Notify, Semaphore, broadcast, watch};
 use tokio::task::JoinSet;
 
@@ -36,8 +38,6 @@ use crate::job::{Event, Job, JobId, JobKind, Request, State};
 use crate::mover::{BoxFuture, Mover};
 use crate::queue::{Change, IdempotencyKey, Note, Queue, QueueError, Submission};
 use crate::traffic::OwnTraffic;
-use tidegate_contract::text::{count, one_line};
-use tidegate_spec::pair::Pair;
 
 use live::Tracker;
 use shares::Table;

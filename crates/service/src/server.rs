@@ -8,13 +8,13 @@ use std::time::Duration;
 use thiserror::Error;
 use tidegate_transfer::wire::ticket::Place;
 
+use tidegate_database::DatabaseError;
+use tidegate_fleet::shards::{Fleet, FleetError};
 use tidegate_http::listener::{Listener, Renewal};
 use tokio::sync::mpsc;
 
 use crate::api::{Api, ApiParts, Config, DIRECTORY, EpochFiles, note_url, share_token};
-use crate::database::DatabaseError;
 use crate::estimate::{self, Program};
-use crate::fleet::{Fleet, FleetError};
 use crate::history::{History, Recorder, Retention, Timestamp};
 use crate::mover::Mover;
 use crate::names::Names;

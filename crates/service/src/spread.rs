@@ -7,9 +7,9 @@ use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
 use tidegate_contract::text::count;
 use tidegate_control::{Arrival, BitRate, ByteCount, Epoch, PerStage};
+use tidegate_fleet::shards::{Fleet, FleetError, Standing};
 use tokio::time::{Instant, sleep};
 
-use crate::fleet::{Fleet, FleetError, Standing};
 use crate::history::Timestamp;
 use crate::job::{JobKind, Request};
 use crate::mover::{BoxFuture, Class, Ended, Mover, Outcome, Run, StreamDemand};
@@ -92,7 +92,7 @@ async fn follow(fleet: &Fleet, run: Run) -> Ended {
 
 /// All movers as one.
 fn epoch(standing: &Standing, elapsed: Duration) -> Epoch {
-    let sum = |of: fn(&crate::fleet::MoverStanding) -> u64| {
+    let sum = |of: fn(&tidegate_fleet::shards::MoverStanding) -> u64| {
         standing.movers.iter().filter(|mover| mover.leases > 0).map(of).sum::<u64>()
     };
     let streams = u16::try_from(sum(|mover| mover.streams)).unwrap_or(u16::MAX);

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_spec::pair::Pair;
 
 use crate::history::Beside;
-use tidegate_spec::pair::Pair;
 
 /// The paths that jobs run over, or that somebody looks at. Clones share everything.
 #[derive(Clone, Debug, Default)]

@@ -7,12 +7,12 @@
 pub mod address;
 
 pub mod form;
-#[cfg(feature = "get")]
-pub mod pair;
 pub mod range;
 
 pub mod control;
 pub mod plane;
+
+pub mod pair;
 
 pub mod filters;
 

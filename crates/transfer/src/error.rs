@@ -131,6 +131,11 @@ impl Error {
     }
 }
 
+/// An error about how the program was used.
+pub fn usage(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Usage, why)
+}
+
 fn kind_of(error: &io::Error) -> ErrorKind {
     match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSPC | Errno::DQUOT) => return ErrorKind::NoSpace,

@@ -45,10 +45,10 @@ pub fn run(args: &CancelArgs) -> anyhow::Result<ExitCode> {
     }
     match (refused.pop(), jobs.is_empty()) {
         (None, _) => Ok(ExitCode::SUCCESS),
-        (Some(error), true) if refused.is_empty() => Err(error),
+        (Some(error), true) if refused.is_empty() => Err(error.into()),
         (Some(last), _) => {
             for error in refused.iter().chain([&last]) {
-                terminal::complain(&exit::in_one_line(error));
+                terminal::complain(&error.message);
             }
             Ok(ExitCode::from(exit::SOME_FAILED))
         }

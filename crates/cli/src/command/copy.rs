@@ -1,19 +1,29 @@
 //! `tidegate copy`: push, pull, third-party, or from here to here. To and from servers of others it is `put` and `get`.
 
 mod dry_run;
-mod known_rate;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tidegate_run::drive::Job;
+use tidegate_run::ends::Ends;
+use tidegate_run::known_rate::{KnownRate, Remembers};
+use tidegate_run::path_store::PathStore;
+use tidegate_run::place::Paths;
+use tidegate_run::route::setup;
+use tidegate_run::run_memory::MemoryArgs;
+use tidegate_run::settings::{TrustArgs, optimizer, pace};
+use tidegate_run::ssh::SshArgs;
 use tidegate_spec::control::{Control, ControlLocal};
 use tidegate_spec::copy::CopySpec;
 use tidegate_spec::deletion::BackupDir;
 use tidegate_spec::options::Options;
+use tidegate_spec::pair::PathKey;
 use tidegate_spec::plane::Patience;
 use tidegate_spec::run::CopyRun;
 use tidegate_transfer::error::Result;
@@ -21,19 +31,11 @@ use tidegate_transfer::selection::{Deletion, Selection};
 use tidegate_transfer::terms::Purpose;
 
 use dry_run::{Listing, Shown};
-use known_rate::KnownRate;
 
 use crate::asked::read;
 use crate::caller::Caller;
-use crate::drive::Job;
-use crate::ends::Ends;
 use crate::exit::usage;
-use crate::output::{OutputArgs, finish};
-use crate::place::Paths;
-use crate::route::setup;
-use crate::run_memory::MemoryArgs;
-use crate::settings::{TrustArgs, optimizer, pace};
-use crate::ssh::SshArgs;
+use crate::output::OutputArgs;
 
 /// Copy files and directories, verified and resumable.
 ///
@@ -153,11 +155,22 @@ pub fn run(args: &CopyArgs, caller: &Caller, verbose: bool) -> anyhow::Result<Ex
         let shown = Shown { json: args.output.json, quiet: args.output.quiet, same: verbose };
         let listing = Listing::new(shown, caller.clone(), setup.interrupt.clone());
         setup.plan = Some(listing.listener());
-        let known = key.filter(|_| args.memory.is_wanted()).and_then(|key| KnownRate::of(&key, &state));
+        let known = key.filter(|_| args.memory.is_wanted()).and_then(|key| known_rate(&key, &state));
         return listing.run(ends.work(&args.ssh, setup, Duration::ZERO), known);
     }
     let memory = args.memory.of(key, &control, &state);
     let work = ends.work(&args.ssh, setup, args.patience.retry_for);
     let title = ends.title.clone();
-    finish(Job { memory, caller: caller.clone(), ..args.output.job(work, &control, title, state) })
+    let job = Job { memory, ..args.output.job(work, &control, title, state, caller) };
+    args.output.finish(job, caller)
+}
+
+/// How fast the path was, as what an earlier run over it left says, or else what the history of this host has of it.
+fn known_rate(path: &PathKey, state: &Path) -> Option<KnownRate> {
+    let held = PathStore::new(state);
+    #[cfg(feature = "service")]
+    let stores: [&dyn Remembers; 2] = [&held, &tidegate_service::history::Recorded::of(state)];
+    #[cfg(not(feature = "service"))]
+    let stores: [&dyn Remembers; 1] = [&held];
+    KnownRate::of(path, &stores)
 }

@@ -7,18 +7,17 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::Args;
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_run::drive::{Work, ended_by};
+use tidegate_run::loopback::Loopback;
+use tidegate_run::route::RouteArgs;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::transfer::route::{From, To};
 
 use crate::caller::Caller;
-use crate::drive::Work;
 use crate::exit::usage;
-use crate::loopback::Loopback;
 use crate::output::{OutputArgs, report};
-use crate::route::RouteArgs;
 use crate::scratch::{Scratch, make_files};
 use crate::signals::interrupt_on_signals;
-use crate::summary;
 use crate::terminal;
 
 /// AutoMDT's read bottleneck (figure 5): what one worker of each stage may move, and the link.
@@ -94,11 +93,12 @@ pub fn run(args: &DemoArgs) -> anyhow::Result<ExitCode> {
         args.route.setup(shaped.terms(args.route.control.local.max_workers), pace, interrupt)?,
         args.route.patience.retry_for,
     );
-    let job = args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?);
+    let job =
+        args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?, &Caller::Terminal);
     let mut ended = job.run()?;
     if ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::Interrupted) {
         let error = Error::new(ErrorKind::Interrupted, "interrupted; what the demo made is removed");
-        summary::ended_by(&mut ended.summary, &error);
+        ended_by(&mut ended.summary, &error);
         ended.error = Some(error);
     }
     let code = report(&ended, args.output.json, &Caller::Terminal)?;

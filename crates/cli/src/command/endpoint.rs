@@ -10,6 +10,11 @@ use std::thread;
 
 use clap::Args;
 use tidegate_control::ByteCount;
+use tidegate_run::drive::raise_file_limit;
+use tidegate_run::ports::port_range;
+use tidegate_run::remotes;
+use tidegate_run::settings::TrustArgs;
+use tidegate_run::ssh::agent;
 use tidegate_spec::plane::STAGING;
 use tidegate_transfer::endpoint::{Config, Endpoint, ticket_name};
 use tidegate_transfer::quota::Allowance;
@@ -17,14 +22,10 @@ use tidegate_transfer::sys::memory::keep_few_heaps;
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::wire::ticket::{Claims, DEFAULT_PORT, Place};
 
-use crate::drive::raise_file_limit;
 use crate::exit::usage;
 use crate::over_http::{HttpArgs, OverHttp, Renewal};
-use crate::remotes;
-use crate::settings::TrustArgs;
-use crate::ssh::agent;
 use crate::terminal;
-use crate::values::{listen_address, port_range};
+use crate::values::listen_address;
 
 /// Where it listens unless told otherwise.
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), DEFAULT_PORT);

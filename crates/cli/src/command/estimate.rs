@@ -9,6 +9,8 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_run::place::Place;
+use tidegate_run::settings::{TrustArgs, history_url};
 use tidegate_service::estimate::{
     Answer, EstimateError, EstimateOrigin, EstimateRequest, Program, Sampled, SamplingEvent,
     estimate_and_wait, signalled,
@@ -23,9 +25,7 @@ use crate::asked::{only, read};
 use crate::caller::Caller;
 use crate::exit::{INTERRUPTED, SOME_FAILED, USAGE, in_one_line, of_kind, usage};
 use crate::output::JsonArgs;
-use crate::place::Place;
-use crate::service::{Service, address_there};
-use crate::settings::{TrustArgs, history_url};
+use crate::service::{address_there, connect};
 use crate::terminal;
 
 /// Tell how many streams a path can use, how fast they are, and how long so many bytes take.
@@ -156,7 +156,7 @@ fn stopped(caller: &Caller) -> Pin<Box<dyn Future<Output = ()>>> {
 
 /// The answer of a running service, which tells how sampling goes.
 fn ask(args: &EstimateArgs, server: &str, state: &Path, request: &EstimateRequest) -> anyhow::Result<Answer> {
-    let service = Service::connect(Some(server), args.server_ca.as_deref(), state)?;
+    let service = connect(Some(server), args.server_ca.as_deref(), state)?;
     let tells = !args.output.json && terminal::can_show_view();
     service.follow("/estimates", request, |name, data| {
         match name {

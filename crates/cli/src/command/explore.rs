@@ -11,23 +11,24 @@ use serde::Serialize;
 use tidegate_control::calibration::{Calibration, MIN_EPOCHS, calibrate, read_log};
 use tidegate_control::utility::Utility;
 use tidegate_control::{BitRate, ByteCount, Epoch, PerStage, Stage};
+use tidegate_run::ends::Ends;
+use tidegate_run::place::Place;
+use tidegate_run::route::RouteArgs;
+use tidegate_run::settings::{optimizer, pace};
+use tidegate_run::ssh::SshArgs;
+use tidegate_run::whole_file::WholeFile;
 use tidegate_spec::control::{Control, ControlSpec};
+use tidegate_spec::range::Range;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::spec::Memory;
-use tidegate_transfer::terms::Verify;
+use tidegate_transfer::terms::{Terms, Verify};
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::ends::Ends;
+use crate::caller::Caller;
 use crate::exit::usage;
 use crate::output::JsonArgs;
-use crate::place::Place;
-use crate::route::RouteArgs;
-use crate::settings::{optimizer, pace};
 use crate::signals::interrupt_on_signals;
-use crate::ssh::SshArgs;
 use crate::terminal;
-use crate::values::time;
-use crate::whole_file::WholeFile;
 
 /// More than any exploration moves.
 const ENDLESS: ByteCount = ByteCount(1 << 60);
@@ -51,7 +52,7 @@ pub struct ExploreArgs {
     #[arg(long, conflicts_with = "files")]
     pull: bool,
     /// How long
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = exploration_time)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = |text: &str| TIMES.time(text))]
     duration: Duration,
     /// Write the log, one JSON line an epoch, to LOG once it is whole
     #[arg(id = "output", short = 'o', long = "output", value_name = "LOG")]
@@ -70,9 +71,9 @@ pub struct ExploreArgs {
     ssh: SshArgs,
 }
 
-fn exploration_time(text: &str) -> Result<Duration, String> {
-    time(text, Duration::from_secs(1)..=Duration::from_secs(86_400), "must be from 1s to 86400s")
-}
+/// How long it may take.
+const TIMES: Range<Duration> =
+    Range::new(Duration::from_secs(1), Duration::from_secs(86_400), "must be from 1s to 86400s");
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -165,8 +166,9 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
     }
     let setup = args.route.setup(terms, pace, interrupt_on_signals())?;
     let work = ends.work(&args.ssh, setup, args.route.patience.retry_for);
-    let mut job = args.output.job(work, &control, String::new(), args.route.trust.state_dir()?);
-    job.quiet = true;
+    let shown = JsonArgs { quiet: true, ..args.output.clone() };
+    let state = args.route.trust.state_dir()?;
+    let job = shown.job(work, &control, String::new(), state, &Caller::Terminal);
     let ended = job.run_and_show(|epoch| {
         if shows {
             // A reader who has left is no reason to stop.
@@ -194,7 +196,7 @@ fn explore(args: &ExploreArgs, output: Option<WholeFile>) -> anyhow::Result<Vec<
     }
 }
 
-fn ends(args: &ExploreArgs, terms: &mut tidegate_transfer::terms::Terms) -> anyhow::Result<Ends> {
+fn ends(args: &ExploreArgs, terms: &mut Terms) -> Result<Ends, Error> {
     let destination = args.destination.as_deref().unwrap_or_default();
     if !args.files.is_empty() {
         return Ends::between(&args.files, destination, terms, &args.route.trust);

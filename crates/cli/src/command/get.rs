@@ -1,15 +1,10 @@
 //! `tidegate get`: files by accession, URL or list, from other people's servers.
 
-mod convert;
-mod converting;
-mod held;
 mod names;
 mod piped;
 mod preview;
-mod refresh;
 mod self_check;
 mod settings;
-mod written;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -21,15 +16,24 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate_contract::redact;
+use tidegate_contract::summary::Status;
 use tidegate_control::Stage;
 use tidegate_fetch::get::{Active, Download, DownloadEvent as Event, DownloadListener as Tell, Got, Watch};
 use tidegate_fetch::record::{Names, Record};
 use tidegate_fetch::remote::Remotes;
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
+use tidegate_run::audience::{FileBar, UnderWay};
+use tidegate_run::conversion::{Archive, ConvertTo, Converted, Converter, Converting};
+use tidegate_run::drive::{Begun, Ended, Job, Work, ended_by};
+use tidegate_run::run_memory::MemoryArgs;
+use tidegate_run::settings::{StateArgs, optimizer, pace};
+use tidegate_run::ssh::Words;
+use tidegate_run::{file_system, pushed_back, refresh};
 use tidegate_spec::control::{Control, ControlLocal, ControlSpec, perhaps_workers, workers};
 use tidegate_spec::get::GetSpec;
 use tidegate_spec::options::Options;
+use tidegate_spec::pair::{Pair, PathKey};
 use tidegate_spec::run::{GetRun, NamedUrl};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
@@ -39,17 +43,8 @@ use tidegate_transfer::transfer::Interrupt;
 
 use crate::asked::read;
 use crate::caller::Caller;
-use crate::drive::{Begun, Ended, Job, Work};
 use crate::exit::{self, usage};
 use crate::output::{self, OutputArgs};
-use crate::path_key::{PathKey, local};
-use crate::progress::{FileBar, UnderWay};
-use crate::run_memory::MemoryArgs;
-use crate::settings::{StateArgs, optimizer, pace};
-use crate::ssh::Words;
-use crate::summary::{self, Status};
-use convert::{ConvertTo, Converter};
-use converting::{Archive, Converted, Converting};
 use settings::{ArchiveArgs, ListArgs, ServerArgs, SidecarArgs};
 
 /// Get public data by accession, URL or list, verified and resumable.
@@ -221,11 +216,14 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         args.server.download(&directory, (&args.spec, &control), pace, interrupt.clone(), &args.state)?;
     let state = args.state.state_dir()?;
     if args.memory.is_wanted() {
-        settings.held = Arc::new(held::recall(&state));
+        settings.held = Arc::new(pushed_back::recall(&state));
     }
     let held = Arc::clone(&settings.held);
-    let key = names::source(args).zip(local(&directory)).map(|(source, here)| {
-        PathKey::new(source, here, &args.spec.requests.terms(), &settings.limits, &control)
+    let key = names::source(args).zip(file_system::site_of(&directory)).map(|(source, destination)| {
+        let how = if source.is_archive() { args.archive.terms(&args.spec.archive) } else { Vec::new() };
+        let requests = args.spec.requests.terms();
+        let terms: Vec<&str> = requests.into_iter().chain(how.iter().map(String::as_str)).collect();
+        PathKey::new(Pair { source, destination }, &terms, &settings.limits, &control)
     });
     let memory = args.memory.of(key, &control, &state);
     let converting = converter.map(Converting::begin).transpose()?;
@@ -250,10 +248,10 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         words: Words::default(),
     };
     let title = format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes()));
-    let job = Job { memory, caller: caller.clone(), ..args.output.job(work, &control, title, state.clone()) };
+    let job = Job { memory, ..args.output.job(work, &control, title, state.clone(), caller) };
     let ended = job.run();
     if args.memory.is_wanted() {
-        held::keep(&held, &state);
+        pushed_back::keep(&held, &state);
     }
     let mut ended = ended?;
     if let Some(converting) = converting {
@@ -286,12 +284,12 @@ fn pipe(
     let mut settings = args.server.download(&here, (&args.spec, &control), pace, interrupt, &args.state)?;
     let state = args.state.state_dir()?;
     if args.memory.is_wanted() {
-        settings.held = Arc::new(held::recall(&state));
+        settings.held = Arc::new(pushed_back::recall(&state));
     }
     let held = Arc::clone(&settings.held);
     let code = piped::run(names, servers, settings, rule, args.output.quiet);
     if args.memory.is_wanted() {
-        held::keep(&held, &state);
+        pushed_back::keep(&held, &state);
     }
     Ok(code?)
 }
@@ -316,7 +314,7 @@ fn convert(converting: Converting, ended: &mut Ended, results: &Mutex<Results>, 
     }
     if let Some(error) = interrupted.filter(|_| whole) {
         ended.summary.status = Status::Interrupted;
-        summary::ended_by(&mut ended.summary, &error);
+        ended_by(&mut ended.summary, &error);
         ended.error = Some(error);
     }
 }
@@ -389,7 +387,7 @@ fn finish(
         let error = Error::new(ErrorKind::NotFound, "nothing was named: the list is empty");
         ended.summary.status = Status::Failed;
         ended.summary.verified = false;
-        summary::ended_by(&mut ended.summary, &error);
+        ended_by(&mut ended.summary, &error);
         ended.error = Some(error);
     }
     let whole = ended.error.is_none();

@@ -15,6 +15,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde::Serialize;
 use tidegate_contract::text::count;
 use tidegate_control::units::parse_duration;
+use tidegate_run::path_store::PathStore;
+use tidegate_run::settings::{StateArgs, history_url};
 use tidegate_service::history::{
     Blocking, Cursor, Decision, Estimate, Kind, Query, Record, Retention, Sample, Selection, Timestamp,
     Transfer, csv,
@@ -22,8 +24,6 @@ use tidegate_service::history::{
 use tidegate_spec::pair::Site;
 
 use crate::exit::usage;
-use crate::path_store::PathStore;
-use crate::settings::{StateArgs, history_url};
 use crate::terminal;
 
 /// Show, import, export or forget what is remembered of paths.

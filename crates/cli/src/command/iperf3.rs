@@ -11,18 +11,25 @@ use clap::Args;
 use tidegate_contract::own_program;
 use tidegate_contract::text::one_line;
 use tidegate_control::ByteCount;
+use tidegate_run::place::Place;
+use tidegate_run::settings::TrustArgs;
 use tidegate_spec::measure::{Iperf3Between, Iperf3By, Iperf3For, Iperf3Run};
+use tidegate_spec::range::Range;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::spec::{Iperf3Amount, Iperf3Test};
 use tidegate_transfer::transfer::link::{Iperf3Server, iperf3_between};
 use tidegate_transfer::wire::ticket::Address;
 
-use crate::place::Place;
-use crate::settings::TrustArgs;
-use crate::values::time;
-
 /// How long a test between endpoints lasts unless that is said.
 const TIME: Duration = Duration::from_secs(10);
+
+/// How long it may take, measure, and leave out.
+const LIMITS: Range<Duration> =
+    Range::new(Duration::from_secs(1), Duration::from_secs(300), "must be from 1s to 300s");
+const LENGTHS: Range<Duration> =
+    Range::new(Duration::from_millis(1), Duration::from_secs(300), "must be from 1ms to 300s");
+const OMITTED: Range<Duration> =
+    Range::new(Duration::ZERO, Duration::from_secs(60), "must be from 0s to 60s");
 
 /// How often the program is looked after.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -41,7 +48,7 @@ pub struct Iperf3Args {
     #[arg(value_name = "ENDPOINT")]
     endpoint: OsString,
     /// How long it may take in all; the endpoint bears no more than 300s
-    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = limit)]
+    #[arg(long, value_name = "TIME", default_value = "120s", value_parser = |text: &str| LIMITS.time(text))]
     limit: Duration,
     /// Measure from ENDPOINT to this one: tg://… or NAME:
     #[arg(long, value_name = "OTHER")]
@@ -53,10 +60,10 @@ pub struct Iperf3Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=128), requires = "to")]
     streams: u16,
     /// How long to measure, rounded up to whole seconds [default: 10s]
-    #[arg(long, value_name = "TIME", value_parser = length, requires = "to", conflicts_with = "bytes")]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| LENGTHS.time(text), requires = "to", conflicts_with = "bytes")]
     time: Option<Duration>,
     /// Leave so much of the start out, before --time, rounded up to whole seconds
-    #[arg(long, value_name = "TIME", value_parser = beginning, requires = "to", conflicts_with = "bytes")]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| OMITTED.time(text), requires = "to", conflicts_with = "bytes")]
     omit: Option<Duration>,
     /// How much to move, instead
     #[arg(long, value_name = "SIZE", requires = "to")]
@@ -103,10 +110,6 @@ impl From<Iperf3Run> for Iperf3Args {
     }
 }
 
-fn limit(text: &str) -> Result<Duration, String> {
-    time(text, Duration::from_secs(1)..=Duration::from_secs(300), "must be from 1s to 300s")
-}
-
 /// Runs the command.
 pub fn run(args: &Iperf3Args) -> anyhow::Result<ExitCode> {
     let address = endpoint(&args.endpoint)?;
@@ -123,14 +126,6 @@ pub fn run(args: &Iperf3Args) -> anyhow::Result<ExitCode> {
     };
     // A signal has no code.
     Ok(status.code().and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from))
-}
-
-fn beginning(text: &str) -> Result<Duration, String> {
-    time(text, Duration::ZERO..=Duration::from_secs(60), "must be from 0s to 60s")
-}
-
-fn length(text: &str) -> Result<Duration, String> {
-    time(text, Duration::from_millis(1)..=Duration::from_secs(300), "must be from 1ms to 300s")
 }
 
 fn endpoint(text: &OsString) -> anyhow::Result<Address> {

@@ -10,11 +10,12 @@ use tidegate_contract::epoch_line;
 use tidegate_contract::text::count;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount, Meter};
-use tidegate_service::fleet::{MoverStanding, Standing};
+use tidegate_fleet::client::Service;
+use tidegate_fleet::shards::{MoverStanding, Standing};
 use tidegate_service::job::{JobId, JobKind, State};
 
+use crate::service::ServiceArgs;
 use crate::service::jobs::{POLL_INTERVAL, ShownJob, moment, progress};
-use crate::service::{Service, ServiceArgs};
 use crate::terminal;
 
 /// Show a job of a running service.

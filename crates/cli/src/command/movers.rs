@@ -6,12 +6,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use tidegate_fleet::engine::{EngineArgs, Started, Status};
+use tidegate_run::ssh::SshArgs;
 use tidegate_transfer::error::{Error, ErrorKind, Retry};
 
-use crate::engine::{EngineArgs, Started, Status};
 use crate::exit::{self, usage};
 use crate::signals::interrupt_on_signals;
-use crate::ssh::SshArgs;
 use crate::terminal;
 
 /// How often an engine is asked.

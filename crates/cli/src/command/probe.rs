@@ -6,27 +6,28 @@ use std::time::Duration;
 
 use clap::Args;
 use serde::Serialize;
+use tidegate_contract::summary::Status;
 use tidegate_contract::text::count;
 use tidegate_control::{BitRate, ByteCount, Epoch};
+use tidegate_run::drive::Work;
+use tidegate_run::place::Place;
+use tidegate_run::route::RouteArgs;
+use tidegate_run::settings::TrustArgs;
+use tidegate_run::steady::Steady;
 use tidegate_spec::control::Control;
 use tidegate_spec::measure::{ProbeRun, Until};
 use tidegate_spec::plane::Patience;
+use tidegate_spec::range::Range;
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To};
 
-use crate::drive::Work;
+use crate::caller::Caller;
 use crate::exit::{self, usage};
 use crate::output::OutputArgs;
-use crate::place::Place;
-use crate::route::RouteArgs;
-use crate::settings::TrustArgs;
 use crate::signals::interrupt_on_signals;
-use crate::steady::Steady;
-use crate::summary::Status;
 use crate::terminal;
-use crate::values::{size, time};
 
 /// More than any probe moves.
 const ENDLESS: ByteCount = ByteCount(1 << 60);
@@ -48,13 +49,13 @@ pub struct ProbeArgs {
     #[arg(long)]
     pull: bool,
     /// How long
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = probe_time)]
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = |text: &str| TIMES.time(text))]
     time: Duration,
     /// End as soon as the rate has stopped rising and was seen for so long; --time is the most that this may take
-    #[arg(long, value_name = "TIME", value_parser = steady_time)]
+    #[arg(long, value_name = "TIME", value_parser = |text: &str| STEADY_TIMES.time(text))]
     steady: Option<Duration>,
     /// End after so much, if that is before the time is over [default: no such end]
-    #[arg(long, value_name = "SIZE", value_parser = probe_size)]
+    #[arg(long, value_name = "SIZE", value_parser = |text: &str| SIZES.size(text))]
     bytes: Option<ByteCount>,
     #[command(flatten)]
     pub output: OutputArgs<false>,
@@ -92,17 +93,12 @@ impl std::convert::From<ProbeRun> for ProbeArgs {
     }
 }
 
-fn probe_time(text: &str) -> Result<Duration, String> {
-    time(text, Duration::from_millis(500)..=Duration::from_secs(86_400), "must be from 500ms to 86400s")
-}
-
-fn steady_time(text: &str) -> Result<Duration, String> {
-    time(text, Duration::from_millis(100)..=Duration::from_secs(3600), "must be from 100ms to 3600s")
-}
-
-fn probe_size(text: &str) -> Result<ByteCount, String> {
-    size(text, ByteCount(1)..=ENDLESS, "must be from 1B to 1EiB")
-}
+/// How long it may take, and be steady, and how much may be moved.
+const TIMES: Range<Duration> =
+    Range::new(Duration::from_millis(500), Duration::from_secs(86_400), "must be from 500ms to 86400s");
+const STEADY_TIMES: Range<Duration> =
+    Range::new(Duration::from_millis(100), Duration::from_secs(3600), "must be from 100ms to 3600s");
+const SIZES: Range<ByteCount> = Range::new(ByteCount(1), ENDLESS, "must be from 1B to 1EiB");
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -153,7 +149,8 @@ pub fn run(args: &ProbeArgs) -> anyhow::Result<ExitCode> {
     if let Some(least) = args.steady {
         work = work.until_steady(least);
     }
-    let job = args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?);
+    let job =
+        args.output.job(work, &args.route.control, title, args.route.trust.state_dir()?, &Caller::Terminal);
     let ended = job.run()?;
     if let Some(error) = ended.error {
         return Err(error.into());

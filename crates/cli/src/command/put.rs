@@ -13,6 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate_contract::redact;
+use tidegate_contract::summary::FailedFile;
 use tidegate_contract::text::count;
 use tidegate_control::{ByteCount, Stage};
 use tidegate_fetch::put::dav::DavTarget;
@@ -22,9 +23,16 @@ use tidegate_fetch::put::{Upload, UploadEvent as Event, UploadSettings as Settin
 use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
+use tidegate_run::drive::{Begun, Ended, Job, Work};
+use tidegate_run::file_system;
+use tidegate_run::place::{Paths, as_content};
+use tidegate_run::run_memory::MemoryArgs;
+use tidegate_run::settings::{StateArgs, optimizer, pace};
+use tidegate_run::ssh::Words;
 use tidegate_spec::control::{Control, ControlLocal};
 use tidegate_spec::form::{path_option, texts};
 use tidegate_spec::options::Options;
+use tidegate_spec::pair::{Pair, PathKey, Site};
 use tidegate_spec::put::{PutLinks, PutSpec};
 use tidegate_spec::run::PutRun;
 use tidegate_transfer::catalogue::Catalogues;
@@ -40,16 +48,9 @@ use url::Url;
 
 use crate::asked::read;
 use crate::caller::Caller;
-use crate::drive::{Begun, Ended, Work};
 use crate::exit::{self, usage};
 use crate::output::{OutputArgs, report};
-use crate::path_key::{PathKey, local, server};
-use crate::place::{Paths, as_content};
-use crate::run_memory::MemoryArgs;
 use crate::s3::S3Args;
-use crate::settings::{StateArgs, optimizer, pace};
-use crate::ssh::Words;
-use crate::summary::FailedFile;
 
 /// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
 ///
@@ -249,11 +250,12 @@ impl PutArgs {
             Place::S3(_) => (place.shown(), servers.s3.as_ref().and_then(|s3| s3.endpoint.as_ref())),
             Place::Dav(url) => (url.to_string(), None),
         };
-        let store = store.and_then(|url| server(url.as_str())).map(|url| format!("at {url}"));
+        let store = store.and_then(|url| Site::of(url.as_str()).ok()).map(|url| format!("at {url}"));
         let parts = format!("parts of {}", self.spec.requests.part_size);
         let terms: Vec<&str> = [&parts[..]].into_iter().chain(store.as_deref()).collect();
-        let source = local(Path::new(sources.first()?))?;
-        Some(PathKey::new(source, server(&to)?, &terms, &self.spec.requests.limits(), &self.control()))
+        let source = file_system::site_of(Path::new(sources.first()?))?;
+        let pair = Pair { source, destination: Site::of(&to).ok()? };
+        Some(PathKey::new(pair, &terms, &self.spec.requests.limits(), &self.control()))
     }
 }
 
@@ -322,9 +324,9 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     };
     let key = args.key(typed, &place, &servers).filter(|_| !args.dry_run);
     let memory = args.memory.of(key, &control, &state_dir);
-    let mut job = args.output.job(work, &control, title(typed, &place), state_dir);
-    (job.memory, job.quiet, job.caller) = (memory, job.quiet || args.dry_run, caller.clone());
-    let mut ended = job.run()?;
+    let output = OutputArgs { quiet: args.output.quiet || args.dry_run, ..args.output.clone() };
+    let job = output.job(work, &control, title(typed, &place), state_dir, caller);
+    let mut ended = Job { memory, ..job }.run()?;
     ended.summary.verified &= !unverified.load(Relaxed);
     if args.dry_run && ended.error.is_none() {
         let planned = planned.lock();

@@ -6,15 +6,16 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+use tidegate_run::place::Place;
+use tidegate_run::remotes;
+use tidegate_run::remotes::Remote;
+use tidegate_run::remotes::pool::{Member, Pool};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::wire::ticket::Address;
 
 use crate::exit::usage;
-use crate::place::Place;
-use crate::remotes::Remote;
-use crate::remotes::pool::{Member, Pool};
 use crate::signals::interrupt_on_signals;
-use crate::{remotes, terminal};
+use crate::terminal;
 
 /// Longest ticket that is read.
 const MAX_TICKET: u64 = 64 << 10;

@@ -13,6 +13,7 @@ use std::time::Instant;
 use clap::Args;
 use serde::Serialize;
 use tidegate_control::ByteCount;
+use tidegate_run::settings::StateArgs;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
@@ -20,7 +21,6 @@ use tidegate_transfer::transfer::Interrupt;
 use crate::exit::{SOME_FAILED, in_one_line};
 use crate::output::JsonArgs;
 use crate::scratch::Scratch;
-use crate::settings::StateArgs;
 use crate::signals::interrupt_on_signals;
 use crate::terminal;
 

@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_control::units::parse_duration;
+use tidegate_fleet::shards::TERM;
+use tidegate_run::drive::raise_file_limit;
+use tidegate_run::remotes::{self, Remote};
+use tidegate_run::settings::{StateArgs, history_url};
 use tidegate_service::api::{Config, TlsFiles};
 use tidegate_service::estimate::Program;
-use tidegate_service::fleet::TERM;
 use tidegate_service::history::Retention;
 use tidegate_service::mover::Programs;
 use tidegate_service::names::Names;
@@ -23,10 +26,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
-use crate::drive::raise_file_limit;
 use crate::exit::{INTERRUPTED, usage};
-use crate::remotes::{self, Remote};
-use crate::settings::{StateArgs, history_url};
 use crate::values::listen_address;
 
 /// Where it listens unless told otherwise; the endpoint's port is 7117.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_control::units::parse_duration;
+use tidegate_run::place::Place;
+use tidegate_run::settings::TrustArgs;
 use tidegate_transfer::transfer::link::share;
 
-use crate::place::Place;
-use crate::settings::TrustArgs;
 use crate::terminal;
 use crate::values::ends_in;
 

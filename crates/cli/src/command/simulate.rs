@@ -17,12 +17,12 @@ use tidegate_control::simulation::{Summary, judge};
 use tidegate_control::{
     Bounds, Concurrency, Host, Observation, Oracle, Path as NetworkPath, PerStage, Proposal, Scenario, Share,
 };
+use tidegate_run::own_rule::{self, NEVER_ANSWERED};
+use tidegate_run::settings::rule;
 use tidegate_spec::control::epoch_length;
 use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
-use crate::own_rule::{self, NEVER_ANSWERED};
-use crate::settings::rule;
 use crate::terminal;
 
 /// Run optimizers on a simulated path and compare them.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
 use tidegate_control::units::parse_duration;
 use tidegate_fetch::archive::Accession;
+use tidegate_fleet::client::Service;
 use tidegate_service::job::file::{Format, MAX_JOBS, read};
 use tidegate_service::job::{Dependency, JobId, JobKind, Request, Spec};
 use tidegate_service::queue::IdempotencyKey;
@@ -21,7 +22,7 @@ use tidegate_transfer::error::Error;
 
 use crate::exit::usage;
 use crate::service::jobs::wait_for;
-use crate::service::{Service, ServiceArgs, address_there};
+use crate::service::{ServiceArgs, address_there};
 use crate::terminal;
 
 /// Most bytes of one job file.
@@ -111,7 +112,7 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
             let why = format!("{} jobs under one key; at most {MAX_JOBS} are taken", requests.len());
             return Err(usage(format!("{why}: submit them in parts, each with a key of its own")).into());
         }
-        let all: Submitted = service.post_once("/jobs", Some(key), &requests)?;
+        let all: Submitted = service.post_once("/jobs", Some(&key.to_string()), &requests)?;
         tell(args, &all)?;
         return if args.wait { wait(&service, &all.ids) } else { Ok(ExitCode::SUCCESS) };
     }
@@ -119,11 +120,12 @@ pub fn run(args: &SubmitArgs) -> anyhow::Result<ExitCode> {
     for batch in batches(&requests)? {
         match service.post::<Submitted>("/jobs", &batch) {
             Ok(taken) => all.ids.extend(taken.ids),
-            Err(error) if all.ids.is_empty() => return Err(error),
+            Err(error) if all.ids.is_empty() => return Err(error.into()),
             Err(error) => {
                 tell(args, &all)?;
                 let done = all.ids.len();
-                return Err(error.context(format!("{done} of {} jobs were taken, and then", requests.len())));
+                let taken = format!("{done} of {} jobs were taken, and then", requests.len());
+                return Err(error.within(taken).into());
             }
         }
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use clap::Args;
 use tidegate_control::units::parse_duration;
+use tidegate_run::settings::TrustArgs;
 use tidegate_transfer::endpoint::{access, ticket_from_state, ticket_name};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::wire::ticket::{Address, Claims, DEFAULT_PORT, Place};
 
 use crate::exit::usage;
-use crate::settings::TrustArgs;
 use crate::terminal;
 use crate::values::ends_in;
 

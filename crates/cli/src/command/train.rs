@@ -15,6 +15,8 @@ use tidegate_control::calibration::{calibrate, read_log};
 use tidegate_control::policy::network::MAX_WIDTH;
 use tidegate_control::policy::{Policy, Recipe};
 use tidegate_control::{Concurrency, Scenario};
+use tidegate_run::settings::policy_of;
+use tidegate_run::whole_file::WholeFile;
 use tidegate_train::practice::PathTask;
 use tidegate_train::published::Published;
 use tidegate_train::session::{BeginError, Facts, Progress, Session, Trainer};
@@ -23,10 +25,8 @@ use tidegate_train::universal::{self, Universal};
 
 use crate::chart::{Chart, Line};
 use crate::exit::{self, usage};
-use crate::settings::policy_of;
 use crate::signals::interrupt_on_signals;
 use crate::terminal;
-use crate::whole_file::WholeFile;
 
 use beside_auto::BesideAuto;
 

@@ -5,6 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tidegate_run::ends::Ends;
+use tidegate_run::place::Paths;
+use tidegate_run::route::RouteArgs;
+use tidegate_run::ssh::SshArgs;
 use tidegate_spec::filters::FilterSpec;
 use tidegate_spec::options::Options;
 use tidegate_spec::plane::LinkSpec;
@@ -13,12 +17,7 @@ use tidegate_transfer::terms::{Compare, Purpose};
 
 use crate::asked::read;
 use crate::caller::Caller;
-use crate::drive::Job;
-use crate::ends::Ends;
-use crate::output::{JsonArgs, finish};
-use crate::place::Paths;
-use crate::route::RouteArgs;
-use crate::ssh::SshArgs;
+use crate::output::JsonArgs;
 
 /// Compare the files of a copy by content, on both sides.
 ///
@@ -71,5 +70,5 @@ pub fn run(args: &VerifyArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let work = ends.work(&args.ssh, setup, args.route.patience.retry_for);
     let title = format!("comparing {}", ends.title);
     let (control, state) = (&args.route.control, args.route.trust.state_dir()?);
-    finish(Job { caller: caller.clone(), ..args.output.job(work, control, title, state) })
+    args.output.finish(args.output.job(work, control, title, state, caller), caller)
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::{FailedFile, Summary};
 use tidegate_contract::text::show;
+use tidegate_run::remotes;
 use tidegate_spec::address::{End, Route};
 use tidegate_spec::copy::CopySpec;
 use tidegate_spec::get::GetSpec;
@@ -14,7 +15,6 @@ use tidegate_spec::run::{CopyRun, GetRun, NamedUrl, PutRun, Run, Setup};
 
 use super::request::Request;
 use super::trouble::Trouble;
-use crate::remotes;
 
 /// Requests for one run of a command.
 #[derive(Clone, Debug)]

@@ -7,11 +7,11 @@ use tidegate_contract::error_kind::{ErrorKind, Retry};
 use tidegate_contract::exit::Exit;
 use tidegate_contract::summary::FailedFile;
 use tidegate_contract::text::{one_line, shorten};
+use tidegate_run::remotes::{self, Remote};
 use tidegate_service::classad::ClassAd;
 use tidegate_transfer::wire::ticket::{DEFAULT_PORT, Place};
 
 use super::request::Request;
-use crate::remotes::{self, Remote};
 
 /// Why something was not moved.
 #[derive(Clone, Debug, PartialEq, Eq)]

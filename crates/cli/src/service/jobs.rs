@@ -7,13 +7,12 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Deserialize;
 use tidegate_control::{BitRate, ByteCount};
-use tidegate_service::fleet::Standing;
+use tidegate_fleet::client::{PATIENCE, Service};
+use tidegate_fleet::shards::Standing;
 use tidegate_service::history::Decision;
 use tidegate_service::job::{Job, JobId, State};
 use tidegate_transfer::error::Retry;
 
-use super::leases::of;
-use super::{PATIENCE, Service};
 use crate::exit;
 use crate::progress::clock;
 
@@ -52,7 +51,7 @@ pub fn wait_for(service: &Service, id: JobId) -> anyhow::Result<ShownJob> {
     let began = Instant::now();
     let mut heard = began;
     loop {
-        match service.get::<ShownJob>(&format!("/jobs/{id}")).map_err(of) {
+        match service.get::<ShownJob>(&format!("/jobs/{id}")) {
             Ok(shown) if shown.job.state.is_final() => return Ok(shown),
             Ok(_) => heard = Instant::now(),
             // It may be started again, and goes on then.

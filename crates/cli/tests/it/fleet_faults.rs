@@ -22,7 +22,7 @@ use serde_json::Value;
 use testkit::postgres::Postgres;
 use testkit::skip;
 use tidegate_control::Rng;
-use tidegate_service::fleet::Standing;
+use tidegate_fleet::shards::Standing;
 
 const MOVERS: usize = 3;
 /// Of each, endpoints and services.
@@ -373,7 +373,7 @@ fn assert_done_once(site: &Site<'_>, files: u64, bytes: u64, name: &str) {
     assert_eq!((standing.shards, standing.files), (standing.ended_shards, files), "{name}: {standing:?}");
     assert_eq!((standing.done_files, standing.done_bytes), (files, bytes), "{name}: {standing:?}");
     let sum =
-        |of: fn(&tidegate_service::fleet::MoverStanding) -> u64| standing.movers.iter().map(of).sum::<u64>();
+        |of: fn(&tidegate_fleet::shards::MoverStanding) -> u64| standing.movers.iter().map(of).sum::<u64>();
     let by_movers = (sum(|mover| mover.shards), sum(|mover| mover.files), sum(|mover| mover.bytes));
     assert_eq!(by_movers, (standing.shards, files, bytes), "{name}: {standing:?}");
     let counted = "SELECT count(*), sum(files), sum(bytes) FROM fleet_shard WHERE state = 2";

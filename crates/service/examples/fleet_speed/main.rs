@@ -14,11 +14,11 @@ mod service;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tidegate_service::fleet::words::{
+use tidegate_fleet::shards::{Packer, ShardContent, Standing};
+use tidegate_fleet::words::{
     ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ListedShards, RenewRequest, Renewed, ShardWords,
     SpreadBegun, SpreadRequest,
 };
-use tidegate_service::fleet::{Packer, ShardContent, Standing};
 use tidegate_spec::options::Options;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};

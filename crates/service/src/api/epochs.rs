@@ -24,9 +24,9 @@ use super::frame::{Path, Routes};
 use super::jobs::{View, find};
 use super::operation::{Operation, event};
 use super::problem::Problem;
-use crate::fleet::Standing;
 use crate::job::{JobId, JobKind, State as JobState};
 use crate::scheduler::MAX_EPOCHS;
+use tidegate_fleet::shards::Standing;
 
 /// Events on their way to a client that reads slowly.
 const UNREAD: usize = 64;

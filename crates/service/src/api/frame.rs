@@ -13,11 +13,11 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, on};
 use serde::de::DeserializeOwned;
+use tidegate_contract::object::Object;
 
 use super::document::DescribedRoute;
 use super::operation::Operation;
 use super::problem::Problem;
-use crate::object::Object;
 
 /// Most bytes of a request's body: a batch of ten thousand jobs has room.
 pub(crate) const BODY_BYTES: usize = 16 << 20;

@@ -11,14 +11,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tidegate_control::BitRate;
+use tidegate_database::DatabaseError;
+use tidegate_fleet::shards::HostStanding;
 use tidegate_http::prometheus::{self, Series, family, one};
 
 use super::frame::Routes;
 use super::operation::{JSON, Operation};
 use super::problem::Problem;
 use super::{App, DOCUMENT};
-use crate::database::DatabaseError;
-use crate::fleet::HostStanding;
 use crate::history::Timestamp;
 use crate::job::State as JobState;
 use crate::scheduler::Tallied;

@@ -10,6 +10,10 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tidegate_contract::text::one_line;
+use tidegate_fleet::shards::Standing;
+use tidegate_http::listener::Peer;
+use tidegate_transfer::wire::ticket::Address;
 use tokio::sync::Mutex;
 
 use super::App;
@@ -17,14 +21,10 @@ use super::frame::{Path, QueryParams, Routes, Text};
 use super::health::lost;
 use super::operation::{JSON, Operation};
 use super::problem::Problem;
-use crate::fleet::Standing;
 use crate::history::{self, Decision};
 use crate::job::file::{Format, JobsOfJson, read};
 use crate::job::{Event, Job, JobId, JobKind, Request, State as JobState};
 use crate::queue::{IdempotencyKey, Queue, QueueError, Submission};
-use tidegate_contract::text::one_line;
-use tidegate_http::listener::Peer;
-use tidegate_transfer::wire::ticket::Address;
 
 /// Jobs of a page unless told otherwise, and at most.
 const PAGES: (u32, u32) = (50, 100);

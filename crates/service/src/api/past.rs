@@ -9,15 +9,15 @@ use axum::http::StatusCode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::{Sample as Known, choose};
+use tidegate_database::DatabaseError;
+use tidegate_spec::pair::Site;
 
 use super::App;
 use super::frame::{QueryParams, Routes};
 use super::operation::Operation;
 use super::problem::Problem;
-use crate::database::DatabaseError;
 use crate::estimate::PlottedCurve;
 use crate::history::{self, Decision, Estimate, Kind, Page, PairSummary, Sample, Timestamp, Transfer};
-use tidegate_spec::pair::Site;
 
 /// Entries of a page unless told otherwise.
 const LIMIT: u32 = 100;

@@ -8,17 +8,19 @@ use axum::http::StatusCode;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use tidegate_contract::text::{one_line, show};
+use tidegate_fleet::shards::{
+    Claimed, Claimer, FleetError, MoverToken, PoolEndpoint, Report, Seen, Standing,
+};
+use tidegate_fleet::words::{
+    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ListedShards, MAX_ENDPOINTS, RenewRequest,
+    Renewed, ShardWords, SpreadBegun, SpreadRequest, failures,
+};
 
 use super::App;
 use super::frame::{Body, Path, Routes};
 use super::jobs::number;
 use super::operation::Operation;
 use super::problem::Problem;
-use crate::fleet::words::{
-    ClaimAnswer, ClaimRequest, EndingWords, FinishRequest, ListedShards, MAX_ENDPOINTS, RenewRequest,
-    Renewed, ShardWords, SpreadBegun, SpreadRequest, failures,
-};
-use crate::fleet::{Claimed, Claimer, FleetError, MoverToken, PoolEndpoint, Report, Seen, Standing};
 use crate::job::{JobKind, Request};
 
 /// Longest name of a mover.

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_contract::text::count;
 use tidegate_control::throughput_model::{Choice, Model, ModelSelection, Sample};
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_spec::pair::Pair;
 
 use crate::history::Beside;
 use crate::sampler::{Measured, SamplerKind};
-use tidegate_spec::pair::Pair;
 
 /// Streams where it is not worth finding out: while the path is not full each brings as much as the first, and where one
 /// would fill it, four lose little.

@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use tidegate_control::throughput_model::choice::choose_by;
 use tidegate_control::throughput_model::{Choice, Curve, ModelSelection, Sample};
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_database::{READERS, Result};
+use tidegate_spec::pair::Pair;
 use tokio::sync::Semaphore;
 
-use crate::database::{READERS, Result};
 use crate::history::Sample as Kept;
 use crate::history::{
     Basis, Beside, Circumstances, Conditions, Estimate, History, Method, Point, Record, Timestamp, median,
 };
 use crate::sampler::SamplerKind;
-use tidegate_spec::pair::Pair;
 
 use super::answer::{Answer, EstimateOrigin, Sampled, of_a_share, refused};
 use super::request::EstimateRequest;

@@ -10,6 +10,10 @@ use serde::{Deserialize, Serialize};
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::SamplingConfig;
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_spec::address;
+use tidegate_spec::estimate::{EstimateSpec, SampledTerms, SamplingSpec};
+use tidegate_spec::options::Options;
+use tidegate_spec::pair::{Pair, Site};
 use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::throttle::Limits;
 
@@ -20,10 +24,6 @@ use crate::sampler::iperf3::{self, Helper, Iperf3, Other, Server};
 use crate::sampler::native::{End, Native};
 use crate::sampler::ranges::Ranges;
 use crate::sampler::{Amount, Failure, Sampler, SamplerError, SamplerKind, gridftp};
-use tidegate_spec::address;
-use tidegate_spec::estimate::{EstimateSpec, SampledTerms, SamplingSpec};
-use tidegate_spec::options::Options;
-use tidegate_spec::pair::{Pair, Site};
 
 use super::Program;
 

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use tokio::runtime::{Builder, Runtime};
 
-use crate::database::Result;
+use tidegate_database::Result;
 
 use super::History;
 

@@ -31,7 +31,7 @@ pub enum Cell {
 pub enum Holds {
     /// Anything but the following.
     Plain,
-    /// A number that may be missing, sent as -1 (see [`crate::database`]).
+    /// A number that may be missing, sent as -1 (see [`tidegate_database`]).
     MaybeReal,
     /// Anything, and exports of older versions do not have it.
     Added,

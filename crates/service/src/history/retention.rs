@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::database::Result;
+use tidegate_database::Result;
 use tidegate_spec::pair::Site;
 
 use super::History;

@@ -13,7 +13,7 @@ use sqlx::query::Query as Statement;
 use sqlx::{Any, AnyConnection, AssertSqlSafe, Row};
 use tidegate_control::BitRate;
 
-use crate::database::{Backend, Result};
+use tidegate_database::{Backend, Result};
 use tidegate_spec::pair::{Pair, Site};
 
 use super::History;

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tidegate_contract::summary::Status;
 use tidegate_control::ByteCount;
 
-use crate::database::Result;
+use tidegate_database::Result;
 use tidegate_spec::pair::Pair;
 
 use super::History;

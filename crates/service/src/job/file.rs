@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use thiserror::Error;
+use tidegate_contract::object::Object;
+use tidegate_contract::text::one_line;
+use tidegate_control::units::parse_duration;
+use tidegate_spec::address::{self, Route};
 
 use super::arguments::Arguments;
 use super::request::{JobKind, LogFormat, Request};
 use super::spec::Spec;
 use crate::classad::{self, Attribute, ClassAd, SyntaxError};
-use crate::object::Object;
-use tidegate_contract::text::one_line;
-use tidegate_control::units::parse_duration;
-use tidegate_spec::address::{self, Route};
 
 /// The most bytes of a job file.
 pub(crate) const MAX_BYTES: usize = classad::MAX_BYTES;

@@ -12,16 +12,16 @@ use tidegate_control::ByteCount;
 use tidegate_control::throughput_model::ModelSelection;
 use tidegate_control::throughput_model::sampling::Threshold;
 use tidegate_fetch::archive::Accession;
+use tidegate_spec::address::{self, Route};
+use tidegate_spec::estimate::SamplerKind;
+use tidegate_spec::form::threshold;
 use tidegate_spec::options::Options;
+use tidegate_spec::pair::{Pair, Site};
 
 use super::JobId;
 use super::spec::{AnyOptions, Spec};
 use super::values::{ReadAs, Sources, WrittenTime, milliseconds, one_or_many, seconds, well_formed};
 use crate::names::{Names, name_of};
-use tidegate_spec::address::{self, Route};
-use tidegate_spec::estimate::SamplerKind;
-use tidegate_spec::form::threshold;
-use tidegate_spec::pair::{Pair, Site};
 
 /// The most sources of one job.
 const MAX_SOURCES: usize = 1000;

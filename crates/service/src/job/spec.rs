@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tidegate_spec::address::Route;
 use tidegate_spec::archive::ArchiveSpec;
 use tidegate_spec::control::ControlSpec;
 use tidegate_spec::copy::CopySpec;
@@ -14,7 +15,6 @@ use tidegate_spec::put::PutSpec;
 
 use super::stream_rule::{StreamRule, StreamSpec};
 use super::values::well_formed;
-use tidegate_spec::address::Route;
 
 /// The most levels of an option's value.
 const MAX_DEPTH: usize = 8;

@@ -6,12 +6,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tidegate_spec::address;
 use tidegate_spec::control::ControlLocal;
 use tidegate_spec::get::GetSpec;
 use tidegate_spec::run::{CopyRun, GetRun, NamedUrl, PutRun, Run, Setup};
 
 use crate::job::{Request, Spec};
-use tidegate_spec::address;
 
 use super::programs::Programs;
 

@@ -19,13 +19,13 @@ use std::time::Instant;
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
 use tidegate_control::{BitRate, ByteCount, Epoch, Host, PerStage};
+use tidegate_spec::address;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::estimate::FEW;
 use crate::job::{Request, StreamRule};
 use crate::sampler::{credential, gridftp};
-use tidegate_spec::address;
 
 use super::attempt::{Class, Ended, Outcome, Run};
 use super::child::{Exit, Spawner};

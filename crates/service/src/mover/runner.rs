@@ -5,11 +5,11 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use tidegate_spec::address::Route;
 use tidegate_transfer::sys::whole_file::WholeFile;
 use tokio::sync::{mpsc, watch};
 
 use crate::job::{JobId, Request};
-use tidegate_spec::address::Route;
 
 use super::attempt::{BoxFuture, Class, Ended, Mover, Run, StreamDemand};
 use super::child::Spawner;

@@ -8,7 +8,7 @@ use sqlx::AssertSqlSafe;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::database::{Database, DatabaseError, Transaction};
+use tidegate_database::{Database, DatabaseError, Transaction};
 
 /// How long it is held without being renewed, and how often it is.
 const HELD: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use sqlx::any::AnyRow;
 use sqlx::{Any, Row};
 
-use crate::database::{Backend, Transaction};
+use tidegate_database::{Backend, Transaction};
 
 use super::{Queue, QueueError, QueueResult, number};
 use crate::job::{JobId, Request};

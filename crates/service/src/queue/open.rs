@@ -7,15 +7,15 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
+use tidegate_database::{Database, DatabaseError, Durability};
+use tidegate_spec::pair::Pair;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::lock::Lock;
 
 use super::probe::{self, Probe};
 use super::{Hold, Queue, QueueError, QueueResult};
-use crate::database::{Database, DatabaseError, Durability};
 use crate::job::Request;
 use crate::names::Names;
-use tidegate_spec::pair::Pair;
 
 /// What made the tables, version by version; an older one is never edited.
 const SCHEMA: &[&str] = &[

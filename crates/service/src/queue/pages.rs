@@ -6,11 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use sqlx::Row;
 use sqlx::any::AnyRow;
 use tidegate_contract::summary::Summary;
+use tidegate_spec::pair::{Pair, Site};
 
 use super::{MAX_PAGE, Queue, QueueResult, number};
 use crate::job::written::Written;
 use crate::job::{Job, JobId, Progress, Request, State, stored};
-use tidegate_spec::pair::{Pair, Site};
 
 /// The most pairs of sites that are looked at to choose a job.
 const MAX_PAIRS: i64 = 10_000;

@@ -1,9 +1,9 @@
 //! Failed jobs that are tried again: one, what failed for it, and all that failed for the same reason.
 
 use sqlx::Row;
+use tidegate_database::Transaction;
 
 use super::{Change, Note, Queue, QueueError, QueueResult, number};
-use crate::database::Transaction;
 use crate::job::{Event, JobId, State};
 
 /// What is appended to a reason when a job is given up; it tells how long was tried, and no cause.

@@ -1,11 +1,11 @@
 //! The queue that several services share, to the one that does not work on it: who does, what opens all of them, and its turn.
 
 use sqlx::AssertSqlSafe;
+use tidegate_database::{Database, Durability};
 
 use super::lease::{self, Lease, NOW};
 use super::open::broken;
 use super::{Hold, Queue, QueueResult};
-use crate::database::{Database, Durability};
 
 /// A queue in PostgreSQL, whoever works on it; clones share its connections.
 #[derive(Clone, Debug)]

@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::Ordering::Relaxed;
 
 use sqlx::Row;
+use tidegate_database::Transaction;
+use tidegate_spec::pair::Pair;
 
 use super::once::{IdempotencyKey, Once, Submission};
 use super::{MAX_WAITING, Queue, QueueError, QueueResult, number};
-use crate::database::Transaction;
 use crate::job::file::MAX_JOBS;
 use crate::job::{Dependency, Event, JobId, JobKind, Request, State};
 use crate::names::Names;
-use tidegate_spec::pair::Pair;
 
 /// A request that was checked, before its batch is written.
 struct Checked<'a> {

@@ -9,6 +9,7 @@ use tidegate_control::{BitRate, ByteCount};
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_spec::address;
 use tidegate_spec::measure::{RangesRun, Until};
+use tidegate_spec::pair::Site;
 use tidegate_spec::run::Run;
 use tidegate_spec::setup::Setup;
 use tidegate_transfer::throttle::Limits;
@@ -19,7 +20,6 @@ use crate::sampler::{
     Amount, Failure, Measured, Measuring, RISING, SHORTEST_PIECE, STILL_ROSE, Sampler, SamplerError,
     SamplerKind,
 };
-use tidegate_spec::pair::Site;
 
 /// Most connections to a server of which nothing is known; to public ones no more than they bear.
 pub(super) const MAX_STREAMS: u16 = 64;

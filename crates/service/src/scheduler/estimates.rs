@@ -7,15 +7,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount};
+use tidegate_spec::address::Route;
+use tidegate_spec::pair::Pair;
+use tidegate_transfer::terms::{DataPlane, Verify};
 
 use crate::estimate::{self, Answer, EstimateError, EstimateOrigin};
 use crate::history::Conditions;
 use crate::job::{JobKind, Request};
 use crate::mover::BoxFuture;
 use crate::traffic::OwnTraffic;
-use tidegate_spec::address::Route;
-use tidegate_spec::pair::Pair;
-use tidegate_transfer::terms::{DataPlane, Verify};
 
 use super::size::{Size, Sizes, UNKNOWN};
 use super::{Estimated, JobEstimator};

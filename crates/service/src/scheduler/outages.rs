@@ -5,11 +5,11 @@ use std::time::Duration;
 use tidegate_contract::error_kind::ErrorKind;
 use tidegate_contract::summary::Summary;
 use tidegate_control::units::duration_in_words;
+use tidegate_spec::pair::{Pair, Site};
 
 use crate::job::{Job, Request, State};
 use crate::mover::Away;
 use crate::queue::GIVEN_UP;
-use tidegate_spec::pair::{Pair, Site};
 
 use super::live::{Stall, StallKind};
 use super::now_ms;

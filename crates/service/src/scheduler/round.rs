@@ -3,12 +3,12 @@
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use tidegate_contract::text::count;
+use tidegate_spec::pair::Pair;
 use tokio::sync::watch;
 
 use crate::job::{Event, JobId, JobKind, Request, State};
 use crate::queue::{Candidate, Note, QueueError};
-use tidegate_contract::text::count;
-use tidegate_spec::pair::Pair;
 
 use super::live::Tracker;
 use super::{Active, Board, SchedulerState, now_ms, work};

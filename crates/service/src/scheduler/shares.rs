@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use tidegate_fetch::host::ceilings::Ceilings;
+use tidegate_spec::pair::{Pair, Site};
 
 use crate::job::JobId;
 use crate::mover::StreamDemand;
-use tidegate_spec::pair::{Pair, Site};
 
 /// How much may run at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,13 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tidegate_contract::error_kind::Retry;
+use tidegate_contract::summary::{Status, Summary};
+use tidegate_contract::text::{count, one_line};
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount, PerStage};
+use tidegate_spec::address::Route;
+use tidegate_spec::pair::Pair;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
@@ -14,11 +19,6 @@ use crate::job::{Event, JobId, JobKind, Request};
 use crate::mover::{Away, Class, Ended, Outcome, Run};
 use crate::queue::{GIVEN_UP, Note, QueueError};
 use crate::traffic::OwnJob;
-use tidegate_contract::error_kind::Retry;
-use tidegate_contract::summary::{Status, Summary};
-use tidegate_contract::text::{count, one_line};
-use tidegate_spec::address::Route;
-use tidegate_spec::pair::Pair;
 
 use super::estimates::conditions_of;
 use super::live::{Telling, Tracker};

@@ -88,7 +88,7 @@ async fn jobs_go_on_without_history_and_new_ones_come_later() {
         },
         database: postgres.fresh(),
         sharing: None,
-        lease_term: tidegate_service::fleet::TERM,
+        lease_term: tidegate_fleet::shards::TERM,
         retention: Default::default(),
         limits: Limits::default(),
         program: Program { path: path.clone(), setup: Setup::default() },

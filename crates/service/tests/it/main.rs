@@ -5,7 +5,6 @@ mod api_jobs;
 mod api_spreads;
 mod door;
 mod estimate;
-mod fleet;
 mod history;
 mod history_import;
 mod lost_history;

@@ -6,18 +6,19 @@ use std::time::Duration;
 
 use tidegate_contract::plan_line::{Action, EntryKind, PlanLine, PlanSummary, Tally, TimeSource};
 use tidegate_contract::redact;
+use tidegate_contract::summary::Status;
 use tidegate_contract::text::{self, show};
 use tidegate_control::units::duration_in_words;
 use tidegate_control::{BitRate, ByteCount, PerStage};
+use tidegate_run::drive::{Work, failed_file};
+use tidegate_run::known_rate::KnownRate;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::plan::{PlanListener, Planned};
 use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::transfer::Interrupt;
 
-use super::known_rate::KnownRate;
 use crate::caller::Caller;
-use crate::drive::Work;
-use crate::summary::{Status, complain_of, failed_file};
+use crate::summary::complain_of;
 
 /// What is printed of a run that only says what it would do.
 #[derive(Clone, Copy, Debug)]

@@ -14,6 +14,7 @@ use tidegate_fetch::list;
 use tidegate_fetch::record::{Named, Names, Record};
 use tidegate_fetch::remote::servers::Servers;
 use tidegate_spec::archive::ArchiveSpec;
+use tidegate_spec::pair::Site;
 use tidegate_spec::run::NamedUrl;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::sys::sync::Mutex;
@@ -23,7 +24,6 @@ use url::Url;
 use super::GetArgs;
 use super::settings::ListArgs;
 use crate::exit::usage;
-use crate::path_key::server;
 
 /// Most accessions of one command; each is kept until the lists have been read.
 const MAX_ACCESSIONS: usize = 1_000_000;
@@ -126,7 +126,8 @@ fn beneath(text: &str, servers: &Servers) -> Result<Names> {
 }
 
 /// Where what is named first comes from, as the path is remembered. Neither a server nor standard input is waited for.
-pub fn source(args: &GetArgs) -> Option<String> {
+pub fn source(args: &GetArgs) -> Option<Site> {
+    let server = |url: &str| Site::of(url).ok();
     if let Some(first) = args.urls.first() {
         return server(&first.url);
     }
@@ -136,7 +137,7 @@ pub fn source(args: &GetArgs) -> Option<String> {
         return server(&text);
     }
     if text.parse::<Accession>().is_ok() {
-        return Some(args.archive.place(&args.spec.archive));
+        return Some(args.archive.site(&args.spec.archive));
     }
     // What is no regular file can be read but once.
     let list = Path::new(name);
@@ -145,7 +146,7 @@ pub fn source(args: &GetArgs) -> Option<String> {
     match list::open(list, &args.list.options(&args.spec.archive), keep(&words)).ok()?.next() {
         Some(Named::Record(record)) => server(record.urls.first()?.as_str()),
         Some(_) => None,
-        None => (!words.lock().is_empty()).then(|| args.archive.place(&args.spec.archive)),
+        None => (!words.lock().is_empty()).then(|| args.archive.site(&args.spec.archive)),
     }
 }
 

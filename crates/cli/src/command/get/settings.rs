@@ -16,10 +16,12 @@ use tidegate_fetch::list;
 use tidegate_fetch::remote::gs_settings::GsSettings;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::sidecar::Sidecars;
+use tidegate_run::settings::StateArgs;
 use tidegate_spec::archive::ArchiveSpec;
 use tidegate_spec::control::Control;
 use tidegate_spec::form::{listed, path_option, text_option, time};
 use tidegate_spec::get::GetSpec;
+use tidegate_spec::pair::Site;
 use tidegate_spec::plane::{Patience, RETRY, Switch};
 use tidegate_spec::run::Setup;
 use tidegate_transfer::error::{Error, Result};
@@ -28,9 +30,7 @@ use tidegate_transfer::transfer::{Interrupt, Pace};
 use url::Url;
 
 use crate::exit::usage;
-use crate::path_key::server;
 use crate::s3::S3Args;
-use crate::settings::StateArgs;
 
 /// Variables that stand for options.
 const NCBI_API_KEY: &str = "NCBI_API_KEY";
@@ -198,11 +198,16 @@ impl ArchiveArgs {
         }
     }
 
-    /// Where runs come from, in words.
-    pub fn place(&self, wanted: &ArchiveSpec) -> String {
-        let base = self.ena_url.as_deref().filter(|url| !url.is_empty()).and_then(server);
-        let base = base.map_or_else(String::new, |url| format!(" at {url}"));
-        format!("archives: {}, {}{base}", wanted.source.name(), wanted.protocol.name())
+    /// Where runs come from.
+    pub fn site(&self, wanted: &ArchiveSpec) -> Site {
+        Site::archive(Some(wanted.source.name()))
+    }
+
+    /// How, in words.
+    pub fn terms(&self, wanted: &ArchiveSpec) -> Vec<String> {
+        let base = self.ena_url.as_deref().filter(|url| !url.is_empty()).and_then(|url| Site::of(url).ok());
+        let base = base.map(|site| format!("at {site}"));
+        [format!("by {}", wanted.protocol.name())].into_iter().chain(base).collect()
     }
 
     /// Who is asked, as patiently as `server` and `spec` say.

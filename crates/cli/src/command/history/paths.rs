@@ -6,9 +6,9 @@ use clap::Args;
 use tidegate_contract::text::one_line;
 use tidegate_control::Stage;
 use tidegate_control::units::duration_in_words;
+use tidegate_run::path_store::{KnownPath, PathStore, age};
+use tidegate_run::settings::StateArgs;
 
-use crate::path_store::{KnownPath, PathStore, age};
-use crate::settings::StateArgs;
 use crate::terminal;
 
 #[derive(Clone, Debug, Args)]
@@ -46,8 +46,7 @@ fn table(known: &[KnownPath]) -> Vec<String> {
     let row = |KnownPath { path, memory, .. }: &KnownPath| {
         let [read, network, write] = Stage::ALL.map(|stage| memory.stages[stage].workers.to_string());
         let moved = memory.stages.network.throughput_bps.to_string();
-        let terms = path.terms.join(", ");
-        let shown = one_line(&format!("{} → {} ({terms})", path.source, path.destination));
+        let shown = one_line(&path.to_string());
         [read, network, write, moved, duration_in_words(age(memory)), shown]
     };
     let rows: Vec<[String; 6]> = std::iter::once(head).chain(known.iter().map(row)).collect();

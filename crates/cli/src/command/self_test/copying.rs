@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail, ensure};
 use clap::Parser;
 use tidegate_control::ByteCount;
+use tidegate_run::drive::{Ended, Work};
+use tidegate_run::loopback::Loopback;
+use tidegate_run::route::RouteArgs;
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::terms::{Compare, Purpose};
 use tidegate_transfer::transfer::Interrupt;
@@ -16,10 +19,8 @@ use tidegate_transfer::transfer::route::{From, To};
 use tidegate_transfer::wire::ticket::Address;
 
 use super::Found;
-use crate::drive::{Ended, Work};
-use crate::loopback::Loopback;
+use crate::caller::Caller;
 use crate::output::OutputArgs;
-use crate::route::RouteArgs;
 use crate::scratch::make_files;
 
 /// Slow enough that a copy can be interrupted half way on a machine that is busy.
@@ -160,7 +161,8 @@ impl<'a> Copying<'a> {
         let to = To::Endpoint(address.with_path(to.as_bytes()));
         let work = Work::transfer(From::Local(vec![source]), to, setup, route.patience.retry_for);
         let output = OutputArgs::<true, false> { json: false, quiet: true, epochs: None };
-        let job = output.job(work, &route.control, "self-test".to_owned(), route.trust.state_dir()?);
+        let (title, state) = ("self-test".to_owned(), route.trust.state_dir()?);
+        let job = output.job(work, &route.control, title, state, &Caller::Terminal);
         let ended = job.run_and_show(|epoch| {
             let arrived = epoch.arrived.as_ref().map_or(ByteCount(0), |arrived| arrived.new_bytes);
             if self.interrupt.is_raised() || stops_at(arrived) {

@@ -9,10 +9,10 @@ use std::time::SystemTime;
 
 use anyhow::{Context, bail};
 use tidegate_contract::redact;
+use tidegate_run::settings::StateArgs;
 use tidegate_transfer::sys::resolve;
 
 use super::Found;
-use crate::settings::StateArgs;
 
 /// How far a file server's clock may be from ours before times that are compared mislead.
 const CLOCK_TOLERANCE: f64 = 2.0;

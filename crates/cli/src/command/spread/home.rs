@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde_json::Value;
+use tidegate_fleet::client::Service;
 use tidegate_service::api::DIRECTORY;
 use tidegate_transfer::error::{Error, ErrorKind};
 use url::Url;
 
 use crate::exit::usage;
-use crate::service::{Service, ServiceArgs};
+use crate::service::{ServiceArgs, connect};
 use crate::terminal;
 
 /// How long another run's service may take to start, with the state directory in its hands.
@@ -80,7 +81,7 @@ impl HomeArgs {
                     let kept = of_a_run.then(|| Keeper::of(starter, service.base().to_owned(), None));
                     return Ok(Home { service, _kept: kept });
                 }
-                Err(error) if args.is_named() => return Err(error),
+                Err(error) if args.is_named() => return Err(error.into()),
                 Err(_) => {}
             }
             if !here && self.listen.starts_with("127.") {
@@ -90,7 +91,7 @@ impl HomeArgs {
             }
             match starter.start(&self.listen) {
                 Ok((url, child)) => {
-                    let service = Service::connect(Some(&url), None, &starter.state)?;
+                    let service = connect(Some(&url), None, &starter.state)?;
                     let kept = Some(Keeper::of(starter, url, Some(child)));
                     return Ok(Home { service, _kept: kept });
                 }
@@ -179,7 +180,7 @@ fn keep(starter: &Starter, url: &str, mut child: Option<Child>, over: &Receiver<
     }
     if let Some(mut child) = child {
         let _ = std::fs::remove_file(starter.note());
-        crate::engine::ask_to_end(&child);
+        tidegate_fleet::engine::ask_to_end(&child);
         let _ = child.wait();
     }
 }

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tidegate_contract::summary::{Status, Summary};
 use tidegate_control::Epoch;
+use tidegate_fleet::shards::Fleet;
 use tidegate_service::api::{Api, ApiParts, Config};
 use tidegate_service::estimate::{Estimator, Program};
-use tidegate_service::fleet::Fleet;
 use tidegate_service::history::{History, Recorder};
 use tidegate_service::job::Request;
 use tidegate_service::mover::{BoxFuture, Ended, Mover, Outcome, Run, StreamDemand};

@@ -1,0 +1,3 @@
+//! The fleet: its shards and leases.
+
+mod shards;
