@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::hash::{Digest, SomeBlocks};
-use crate::manifest::{self, BLOCK, Entry, Fingerprint, Kind};
+use crate::manifest::{self, BLOCK, Entry, Fingerprint, Kind, Timestamp};
 use crate::path::RelPath;
 use crate::quota::{Held, Quota};
 use crate::record_log::{RecordLog, Replay};
@@ -25,7 +25,7 @@ type Key = [u8; 16];
 #[derive(Clone, Debug, Serialize, Deserialize)]
 enum Record {
     /// A directory whose mode and times are set at the end.
-    Directory(Entry),
+    Directory(DirectoryRecord),
     /// Segments of one version of a file, verified and durable.
     Segments { file: Key, version: Fingerprint, digests: Vec<(u64, Digest)> },
     /// A file is complete and about to get its name.
@@ -34,6 +34,15 @@ enum Record {
     Anew { file: Key },
     /// Blocks of segments that were not complete when a run ended, durable.
     Blocks { file: Key, version: Fingerprint, blocks: Vec<SomeBlocks> },
+}
+
+/// An entry without its extras.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct DirectoryRecord {
+    path: RelPath,
+    kind: Kind,
+    mode: u32,
+    mtime: Timestamp,
 }
 
 /// What an earlier run left of one file.
@@ -206,7 +215,8 @@ impl Journal {
 
     /// Remembers a directory for the end of the transfer.
     pub fn directory(&mut self, entry: &Entry) -> Result<()> {
-        self.log.append([&Record::Directory(entry.clone())])
+        let Entry { path, kind, mode, mtime, .. } = entry.clone();
+        self.log.append([&Record::Directory(DirectoryRecord { path, kind, mode, mtime })])
     }
 
     /// Records durable segments of files.
@@ -251,8 +261,8 @@ impl Journal {
     /// Shows the directories remembered, the last one first: what lies in a directory comes before it.
     pub fn directories(&self, mut found: impl FnMut(Entry)) -> Result<()> {
         self.log.replay_back(MAGIC, |record| {
-            if let Record::Directory(entry) = record {
-                found(entry);
+            if let Record::Directory(DirectoryRecord { path, kind, mode, mtime }) = record {
+                found(Entry::new(path, kind, mode, mtime));
             }
         })
     }

@@ -40,6 +40,7 @@ use crate::wire::message::Message;
 use crate::wire::session::Outbox;
 
 mod continuing;
+mod deciding;
 mod deleting;
 mod handing_in;
 mod joined;
@@ -52,6 +53,7 @@ mod stream;
 pub(crate) use offered::Asked;
 
 use continuing::Continued;
+use deciding::Policy;
 use handing_in::BREATH;
 use offered::Offered;
 use preparing::Intent;
@@ -163,7 +165,7 @@ struct ReceiverState {
     /// Files whose last hash came after their content.
     vouched: Mutex<Option<mpsc::Sender<Arc<Incoming>>>>,
     catalogue: Option<Arc<Mutex<Catalogue>>>,
-    asks_hashes: bool,
+    policy: Policy,
     taking: Taking,
     /// What the sender was asked to leave out, as far as that can be told here.
     filter: Filter,
@@ -251,7 +253,7 @@ impl Receiver {
             to_continue: Mutex::new(Some(to_continue)),
             vouched: Mutex::new(Some(to_hand_in)),
             catalogue,
-            asks_hashes,
+            policy: Policy::of(&terms, asks_hashes),
             taking,
             filter,
             network_bytes: AtomicU64::new(0),

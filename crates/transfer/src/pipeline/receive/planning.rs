@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::deciding::{Decision, Facts};
 use super::preparing::Intent;
 use super::{Compared, ReceiverState};
 use crate::catalogue::Verified;
@@ -16,7 +17,6 @@ use crate::plan::{Difference, Planned, PlannedChange};
 use crate::quota::{Held, remember};
 use crate::store::{Standing, There};
 use crate::sys::sync::mpsc;
-use crate::terms::Compare;
 use crate::wire::message::Message;
 
 /// Segments in one message.
@@ -142,52 +142,51 @@ impl ReceiverState {
         }
         let standing = self.path.sink.prepare(entry, true)?;
         let left = self.leftovers.lock().as_mut().and_then(|left| left.take(entry));
-        let is_file = matches!(entry.kind, Kind::File { .. });
-        let takes = || if is_file { self.path.sink.takes(entry) } else { Ok(()) };
-        let Some(there) = self.path.sink.there(&entry.path, entry.mtime)? else {
-            takes()?;
-            self.would_go_on(id, entry, left);
-            return would(PlannedChange::new(is_file));
+        let has_part = left.is_some() && self.path.sink.has_part(entry);
+        let there = self.path.sink.there(&entry.path, entry.mtime)?;
+        // The very same file differs in nothing, whatever a link to it has.
+        let differs = match (&there, &standing) {
+            (Some(there), standing) if *standing != Standing::Same => differences(entry, there),
+            _ => Vec::new(),
         };
-        let mut differs = differences(entry, &there);
-        let Standing::Present(mtime, _) = standing else {
-            if standing == Standing::Same {
-                differs.clear();
+        let change = |differs, sent| match &there {
+            Some(_) => PlannedChange::of(differs, sent),
+            None => PlannedChange::new(sent),
+        };
+        let facts = Facts { standing, known, left: left.as_ref(), has_part, is_split: false };
+        match self.policy.decide(entry, &facts) {
+            Decision::Made => would(change(differs, false)),
+            Decision::Keep { .. } => {
                 self.path.ledger.skipped(entry.size());
+                would(change(differs, false))
             }
-            if standing != Standing::Same {
-                takes()?;
-                self.would_go_on(id, entry, left);
+            Decision::CompareContent => {
+                let digest = self.path.sink.digest(entry, &|| self.path.is_stopped())?;
+                self.compare(id, entry, None)?;
+                Ok(Looked::Asks(Verdict::Exists(digest)))
             }
-            return would(PlannedChange::of(differs, is_file && standing != Standing::Same));
-        };
-        if self.terms.compare == Compare::Checksum {
-            let digest = self.path.sink.digest(entry, &|| self.path.is_stopped())?;
-            self.compare(id, entry, None)?;
-            return Ok(Looked::Asks(Verdict::Exists(digest)));
+            Decision::CompareHash { recorded, mtime } => {
+                self.compare(id, entry, Some((recorded, mtime)))?;
+                Ok(Looked::Asks(Verdict::Tell))
+            }
+            Decision::Continue => {
+                self.path.sink.takes(entry)?;
+                self.would_go_on(id, entry, left.unwrap_or_default());
+                would(change(differs, true))
+            }
+            Decision::Send { unverified, .. } => {
+                self.path.sink.takes(entry)?;
+                let unverified = unverified.then_some(Difference::Unverified);
+                would(change(differs.into_iter().chain(unverified).collect(), true))
+            }
+            Decision::Missing | Decision::Share => {
+                Err(Error::protocol(format!("{} is compared or split, and not planned", entry.path)))
+            }
         }
-        let (hash, recorded) = self.recorded(entry, mtime, known);
-        let renamed =
-            left.as_ref().is_some_and(|left| left.root.is_some()) && !self.path.sink.has_part(entry);
-        if mtime == entry.mtime && (recorded || renamed) {
-            self.path.ledger.skipped(entry.size());
-            return would(PlannedChange::of(differs, false));
-        }
-        if let Some(hash) = hash.filter(|_| self.asks_hashes && left.is_none()) {
-            self.compare(id, entry, Some((hash, mtime)))?;
-            return Ok(Looked::Asks(Verdict::Tell));
-        }
-        if mtime == entry.mtime {
-            differs.push(Difference::Unverified);
-        }
-        takes()?;
-        self.would_go_on(id, entry, left);
-        would(PlannedChange::of(differs, true))
     }
 
     /// Tells which segments of a file that would be sent are there from an earlier run.
-    fn would_go_on(&self, id: FileId, entry: &Entry, left: Option<Left>) {
-        let Some(left) = left.filter(|_| self.path.sink.has_part(entry)) else { return };
+    fn would_go_on(&self, id: FileId, entry: &Entry, left: Left) {
         let segments: Vec<_> = segments_left(left, entry.size()).into_iter().collect();
         let there = segments.iter().map(|(segment, _)| segment_range(*segment, entry.size()));
         self.path.ledger.already(there.map(|range| range.end - range.start).sum());

@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use super::continuing::{Continued, Leftover};
+use super::deciding::{Decision, Facts};
 use super::{Compared, ReceiverState};
 use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
@@ -20,7 +21,7 @@ use crate::selection::Taking;
 use crate::store::Standing;
 use crate::sys::sync::mpsc;
 use crate::sys::thread;
-use crate::terms::{Compare, Purpose, Verify};
+use crate::terms::Purpose;
 use crate::text::show;
 use crate::wire::message::Message;
 
@@ -171,75 +172,72 @@ impl ReceiverState {
             return Ok(Some(Verdict::Leave));
         }
         let standing = self.path.sink.prepare(entry, self.compares_only())?;
-        let Kind::File { size, .. } = entry.kind else {
-            if entry.kind == Kind::Directory
-                && is_first
-                && let Some(journal) = self.path.journal()
-            {
-                journal.lock().directory(entry)?;
-            }
-            return Ok(Some(Verdict::Made));
+        let is_looked_for = matches!(entry.kind, Kind::File { .. }) && standing != Standing::Same;
+        let split = if is_looked_for { self.split_left(entry)? } else { None };
+        let left = self.path.journal().filter(|_| is_looked_for && split.is_none());
+        let left = left.and_then(|journal| journal.lock().take_left(entry));
+        let facts = Facts {
+            standing,
+            known,
+            left: left.as_ref(),
+            has_part: left.is_some() && self.path.sink.has_part(entry),
+            is_split: split.is_some(),
         };
-        if standing == Standing::Same {
-            self.path.ledger.skipped(size);
-            return Ok(Some(Verdict::Skip));
-        }
-        if let Some(left) = self.split_left(entry)? {
-            self.put_off(Continued { id, entry: entry.clone(), left })?;
-            return Ok(None);
-        }
-        let left = self.path.journal().and_then(|journal| journal.lock().take_left(entry));
-        if let Standing::Present(mtime, mode) = standing {
-            if self.terms.compare == Compare::Checksum {
-                let digest = self.path.sink.digest(entry, &|| self.path.is_stopped())?;
-                self.compare(id, entry, None)?;
-                return Ok(Some(Verdict::Exists(digest)));
+        match self.policy.decide(entry, &facts) {
+            Decision::Made => {
+                if let (Kind::Directory, true, Some(journal)) = (&entry.kind, is_first, self.path.journal()) {
+                    journal.lock().directory(entry)?;
+                }
+                Ok(Some(Verdict::Made))
             }
-            let (hash, recorded) = self.recorded(entry, mtime, known);
-            // Complete in an earlier run that ended before it could say so.
-            let renamed =
-                left.as_ref().is_some_and(|left| left.root.is_some()) && !self.path.sink.has_part(entry);
-            if mtime == entry.mtime && (recorded || renamed) {
-                if let (false, Some(root)) = (recorded, left.and_then(|left| left.root)) {
+            Decision::Keep { other_mode, unrecorded } => {
+                if let Some(root) = unrecorded {
                     self.remember(entry, root);
                 }
-                let verdict = match mode == entry.mode & 0o777 || self.compares_only() {
-                    true => Verdict::Skip,
-                    false => {
-                        self.path.sink.refresh(entry)?;
-                        self.path.ledger.refreshed();
-                        Verdict::Made
-                    }
-                };
-                self.path.ledger.skipped(size);
-                return Ok(Some(verdict));
+                let refreshes = other_mode && !self.compares_only();
+                if refreshes {
+                    self.path.sink.refresh(entry)?;
+                    self.path.ledger.refreshed();
+                }
+                self.path.ledger.skipped(entry.size());
+                Ok(Some(if refreshes { Verdict::Made } else { Verdict::Skip }))
             }
-            // Another time: whether the content is another too, the sender's hash tells.
-            if let Some(hash) = hash.filter(|_| self.asks_hashes && left.is_none() && !self.compares_only()) {
-                self.compare(id, entry, Some((hash, mtime)))?;
-                return Ok(Some(Verdict::Tell));
+            Decision::CompareContent => {
+                let digest = self.path.sink.digest(entry, &|| self.path.is_stopped())?;
+                self.compare(id, entry, None)?;
+                Ok(Some(Verdict::Exists(digest)))
             }
-        }
-        if self.compares_only() {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                format!("{} is missing, or has another size", entry.path),
-            ));
-        }
-        if let Some(left) = left {
-            if self.path.sink.has_part(entry) {
-                let left = Leftover::Here(segments_left(left, size));
+            Decision::CompareHash { recorded, mtime } => {
+                self.compare(id, entry, Some((recorded, mtime)))?;
+                Ok(Some(Verdict::Tell))
+            }
+            Decision::Missing => {
+                let why = format!("{} is missing, or has another size", entry.path);
+                Err(Error::new(ErrorKind::NotFound, why))
+            }
+            Decision::Continue => {
+                let left = Leftover::Here(segments_left(left.unwrap_or_default(), entry.size()));
                 self.put_off(Continued { id, entry: entry.clone(), left })?;
-                return Ok(None);
+                Ok(None)
             }
-            self.path.start_anew([entry].into_iter())?;
+            Decision::Share => {
+                if let Some(left) = split {
+                    self.put_off(Continued { id, entry: entry.clone(), left })?;
+                }
+                Ok(None)
+            }
+            Decision::Send { anew, .. } => {
+                if anew {
+                    self.path.start_anew([entry].into_iter())?;
+                }
+                self.wait_for_room();
+                let file = self.expect_file(id, entry.clone(), None)?;
+                if file.is_complete() {
+                    whole.push(file);
+                }
+                Ok(Some(Verdict::Want { have: Vec::new() }))
+            }
         }
-        self.wait_for_room();
-        let file = self.expect_file(id, entry.clone(), None)?;
-        if file.is_complete() {
-            whole.push(file);
-        }
-        Ok(Some(Verdict::Want { have: Vec::new() }))
     }
 
     /// What is remembered of what bears the entries' names.
@@ -249,19 +247,6 @@ impl ReceiverState {
             Some(catalogue) => catalogue.lock().get_all(places),
             None => vec![None; entries.len()],
         }
-    }
-
-    /// The hash of what bears the entry's name, if it is `known` and nobody has touched it since it got `mtime`, and
-    /// whether it was verified at all, as is asked for.
-    pub(super) fn recorded(
-        &self,
-        entry: &Entry,
-        mtime: Timestamp,
-        known: Option<Verified>,
-    ) -> (Option<Digest>, bool) {
-        let known = known.filter(|known| known.size == entry.size() && known.mtime == mtime);
-        let hash = known.map(|known| known.root).filter(|root| *root != [0; 32]);
-        (hash, hash.is_some() || (known.is_some() && self.terms.verify == Verify::Block))
     }
 
     /// The sender is asked about a file that is there.
@@ -517,7 +502,7 @@ mod tests {
     use crate::store::file_sink::FileSink;
     use crate::store::folding::Folding;
     use crate::sys::confined::scratch;
-    use crate::terms::Terms;
+    use crate::terms::{Compare, Terms};
     use crate::wire::session::{self, Inbox, Outbox};
 
     fn entry(path: &str, kind: Kind) -> Entry {
