@@ -2,20 +2,21 @@
 
 import hashlib
 import os
+from pathlib import Path
 
 from lab.ground import places
 from lab.ground.shell import run
 
 
-def missing() -> str | None:
+def missing(program: Path | None = None) -> str | None:
     """Why it cannot be measured, in one line; None if it can."""
-    program = places.tidegate_binary()
+    program = program or places.tidegate_binary()
     return None if program.is_file() else f"{program.name} is not built; run: make build"
 
 
-def version() -> str:
+def version(program: Path | None = None) -> str:
     """What it calls itself, and which build it is."""
-    program = places.tidegate_binary()
+    program = program or places.tidegate_binary()
     said = run([program, "--version"], check=False).strip()
     # Where cargo puts what it does not optimise.
     profile = " (not optimised)" if program.parent.name == "debug" else ""

@@ -27,15 +27,18 @@ class Tidegate(Contender):
         self.name = f"tidegate ({level})"
         self.trust, self.both_ends, self.client = LEVELS[level]
 
+    def program(self) -> Path:
+        return tidegate_binary()
+
     def missing(self) -> str | None:
-        return program.missing()
+        return program.missing(self.program())
 
     def version(self) -> str:
-        return program.version()
+        return program.version(self.program())
 
     def prepare(self, trial: Trial) -> None:
         trial.serve(Command(trial.link.receiver,
-                            [tidegate_binary(), "endpoint", "--root", trial.destination,
+                            [self.program(), "endpoint", "--root", trial.destination,
                              "--listen", f"{RECEIVER_ADDRESS}:{PORT}", "--state", trial.scratch / "endpoint",
                              *self.both_ends]), PORT)
 
@@ -45,7 +48,7 @@ class Tidegate(Contender):
     def commands(self, trial: Trial) -> list[Command]:
         target = self.ticket(trial).rstrip("/") + "/copied/"
         return [Command(trial.link.sender,
-                        [tidegate_binary(), "copy", f"{trial.source.root}/", target, "--json",
+                        [self.program(), "copy", f"{trial.source.root}/", target, "--json",
                          "--state", trial.scratch / "client", *self.both_ends, *self.client])]
 
     def landing(self, trial: Trial) -> Path:
@@ -68,6 +71,18 @@ class Tidegate(Contender):
         return {"commit": commit, **{key: summary[key] for key in keys if key in summary}}
 
 
+class Earlier(Tidegate):
+    """An earlier build, beside the one that is measured: whether a change costs anything."""
+
+    def __init__(self, level: str, path: Path) -> None:
+        super().__init__(level)
+        self.path = path
+        self.name = f"{path.parent.name or path.name} ({level})"
+
+    def program(self) -> Path:
+        return self.path
+
+
 class Memory(Tidegate):
     """From memory to memory over so many streams, in clear with crc32c: what iperf3 of the same number is held against."""
 
@@ -85,7 +100,7 @@ class Memory(Tidegate):
 
     def commands(self, trial: Trial) -> list[Command]:
         return [Command(trial.link.sender,
-                        [tidegate_binary(), "probe", self.ticket(trial), "--json", "--time", f"{self.seconds}s",
+                        [self.program(), "probe", self.ticket(trial), "--json", "--time", f"{self.seconds}s",
                          "--optimizer", f"fixed:{self.streams}", "--state", trial.scratch / "client",
                          *self.both_ends, *self.client])]
 
