@@ -155,12 +155,12 @@ mod tests {
         left
     }
 
-    fn policy(terms: Terms) -> Policy {
-        Policy::of(&terms, true)
+    fn policy(terms: &Terms) -> Policy {
+        Policy::of(terms, true)
     }
 
     fn of(purpose: Purpose) -> Policy {
-        policy(Terms { purpose, ..Terms::default() })
+        policy(&Terms { purpose, ..Terms::default() })
     }
 
     /// As the copy decides, so does the plan of it.
@@ -190,7 +190,7 @@ mod tests {
         // Of blocks alone, where no more is asked for.
         let there = || Facts { known: verified(5, BLOCKS), ..facts(Standing::Present(at(5), 0o644)) };
         assert_eq!(decided(&there()), Decision::Send { anew: false, unverified: true });
-        let block = policy(Terms { verify: Verify::Block, ..Terms::default() });
+        let block = policy(&Terms { verify: Verify::Block, ..Terms::default() });
         assert_eq!(block.decide(&file(), &there()), keep(false));
     }
 
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn contents_are_compared_where_that_is_asked_for() {
         for purpose in [Purpose::Copy, Purpose::Compare, Purpose::Plan] {
-            let policy = policy(Terms { purpose, compare: Compare::Checksum, ..Terms::default() });
+            let policy = policy(&Terms { purpose, compare: Compare::Checksum, ..Terms::default() });
             let there = Facts { known: verified(5, HASH), ..facts(Standing::Present(at(5), 0o644)) };
             assert_eq!(policy.decide(&file(), &there), Decision::CompareContent, "{purpose:?}");
         }
