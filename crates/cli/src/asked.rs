@@ -14,8 +14,6 @@ use crate::exit::usage;
 
 /// What a program has run in its process.
 pub enum Task {
-    /// A command as it is typed, its name first.
-    Words(Vec<OsString>),
     /// What `copy` does.
     Copy(Call),
     /// What `get` does: names, and a directory.

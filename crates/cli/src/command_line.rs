@@ -133,10 +133,6 @@ impl Command {
     /// The command that a program asks for, and whether more is to be said.
     fn asked(asked: Task) -> Result<(Self, bool), Error> {
         let command = match asked {
-            Task::Words(words) => {
-                let (cli, refused) = parsed(&words).map_err(|error| usage(reason(&error)))?;
-                return refused.map_or(Ok((cli.command, cli.verbose > 0)), Err);
-            }
             Task::Told(run) => run.into(),
             Task::Copy(call) => Self::copy(call)?,
             #[cfg(feature = "get")]

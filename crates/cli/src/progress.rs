@@ -375,12 +375,12 @@ mod tests {
     #[test]
     fn everything_is_only_there_when_the_last_file_is() {
         let almost = Totals { bytes_moved: 2 << 30, bytes_skipped: 0, ..totals() };
-        assert!(frame_lines(79, almost.clone())[1].contains(" 99 %"));
+        assert!(frame_lines(79, almost)[1].contains(" 99 %"));
         let whole = Totals { files_listed: 666, ..almost };
         assert!(frame_lines(79, whole)[1].contains("100 %"));
         // Of files whose sizes nobody knows yet.
         let unknown = Totals { bytes_listed: 0, bytes_moved: 0, bytes_skipped: 0, ..totals() };
-        for totals in [Totals::default(), unknown.clone(), Totals { bytes_moved: 5, ..unknown }] {
+        for totals in [Totals::default(), unknown, Totals { bytes_moved: 5, ..unknown }] {
             let lines = frame_lines(79, totals);
             assert!(lines[1].contains("  - %") && !lines[2].contains("of 0 B"), "{lines:?}");
         }

@@ -118,7 +118,6 @@ fn in_json(mut asked: Task) -> Task {
         Task::Verify(call) | Task::Ls(call) | Task::Hash(call) => call.in_json(),
         #[cfg(feature = "service")]
         Task::Estimate(call) => call.in_json(),
-        Task::Words(words) => words.insert(0, "tidegate".into()),
         Task::Told(_) => {}
     }
     asked
@@ -148,25 +147,33 @@ fn outcome(channel: &Arc<Channel>, asked: Task) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use tidegate_spec::options::Options;
 
-    fn ended(words: &[&str]) -> Outcome {
-        let run = Run::start(Task::Words(words.iter().map(Into::into).collect()), || {});
+    use super::*;
+    use crate::asked::Call;
+
+    fn call(options: Options, from: &str) -> Call {
+        Call { options, from: vec![from.into()], to: "y".into() }
+    }
+
+    fn ended(task: Task) -> Outcome {
+        let run = Run::start(task, || {});
         while !run.wait(Duration::from_secs(1)) {}
         run.outcome().expect("it has ended")
     }
 
     #[test]
     fn what_makes_no_sense_or_belongs_to_a_terminal_is_refused() {
-        for (words, wanted) in [
-            (&["copy", "--nonsense", "a", "b"][..], "unexpected argument '--nonsense' found"),
-            (&["describe"], "this is for a terminal"),
-            (&["get", "--pipe", "https://localhost/x"], "this is for a terminal"),
-            (&["copy", "no-such-name:/x", "y"], "no endpoint is called 'no-such-name'"),
+        let none = Options::default;
+        for (task, wanted) in [
+            (Task::Copy(call([("nonsense", true)].into(), "a")), "\"nonsense\" is no option of this"),
+            #[cfg(feature = "get")]
+            (Task::Get(call([("pipe", true)].into(), "https://localhost/x")), "this is for a terminal"),
+            (Task::Copy(call(none(), "no-such-name:/x")), "no endpoint is called 'no-such-name'"),
         ] {
-            let outcome = ended(words);
+            let outcome = ended(task);
             let Refused { kind, why, .. } = outcome.refusal.expect("refused");
-            assert_eq!((outcome.code, kind), (exit::USAGE, ErrorKind::Usage), "{words:?}");
+            assert_eq!((outcome.code, kind), (exit::USAGE, ErrorKind::Usage), "{wanted}");
             assert!(why.contains(wanted), "{why}");
         }
     }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// What has fields with tags. [`tagged!`] implements it.
+/// What has fields with tags. `tagged!` implements it.
 pub trait Tagged: Sized + Default {
     /// What it is called in errors.
     const NAME: &'static str;
@@ -188,7 +188,7 @@ macro_rules! tagged {
     };
 }
 
-/// How a field of [`tagged!`] is written.
+/// How a field of `tagged!` is written.
 macro_rules! write_field {
     ($fields:ident, $tag:literal, $value:ident) => {
         $fields.plain($tag, $value)
