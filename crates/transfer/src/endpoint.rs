@@ -22,7 +22,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -140,6 +140,8 @@ pub struct Endpoint {
     unserved: LogLimiter,
     draining: AtomicBool,
     sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
+    /// Transfers from here to other endpoints.
+    relayed: AtomicUsize,
     turns: Turns,
     accounts: Accounts,
     once: Mutex<HashMap<[u8; 16], OneTime>>,
@@ -209,6 +211,7 @@ impl Endpoint {
             unserved: LogLimiter::default(),
             draining: AtomicBool::new(false),
             sessions: Mutex::default(),
+            relayed: AtomicUsize::new(0),
             turns: Turns::default(),
             accounts: Accounts::new(config.allowance),
             once: Mutex::default(),
@@ -335,7 +338,9 @@ impl Endpoint {
     }
 
     fn is_idle(&self) -> bool {
-        self.sessions.lock().is_empty() && self.iperf3.as_ref().is_none_or(Servers::is_idle)
+        self.sessions.lock().is_empty()
+            && self.relayed.load(Relaxed) == 0
+            && self.iperf3.as_ref().is_none_or(Servers::is_idle)
     }
 
     /// Takes no new sessions, and lets [`serve`](Self::serve) return once the running ones have ended.
@@ -550,6 +555,24 @@ impl Endpoint {
         if self.draining.load(Relaxed) && self.is_idle() {
             self.wake();
         }
+    }
+}
+
+/// A transfer to another endpoint: draining waits for it, and no data stream joins it.
+#[derive(Debug)]
+struct Relaying<'a>(&'a Endpoint);
+
+impl<'a> Relaying<'a> {
+    fn begin(endpoint: &'a Endpoint) -> Self {
+        endpoint.relayed.fetch_add(1, Relaxed);
+        Self(endpoint)
+    }
+}
+
+impl Drop for Relaying<'_> {
+    fn drop(&mut self) {
+        self.0.relayed.fetch_sub(1, Relaxed);
+        self.0.has_ended();
     }
 }
 

@@ -13,7 +13,7 @@ use crate::endpoint::report::Report;
 use crate::endpoint::rights::{may_delete, may_move, may_read, may_use, may_write};
 use crate::endpoint::served::scope;
 use crate::endpoint::turns::Candidate;
-use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, files, measuring, reach};
+use crate::endpoint::{Endpoint, Relaying, Seen, SessionContext, accounts, files, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{PeerLine, Reports, Side, converse};
 use crate::fence::Permit;
@@ -483,6 +483,7 @@ fn relay(
     preamble: Preamble,
     share: &Share,
 ) -> Result<()> {
+    let _relaying = Relaying::begin(endpoint);
     let Preamble { terms, selection, taking, deletion, moving, run, .. } = preamble;
     let (run, stall) = run.map_or_else(|| (random_run(), STALL), |run| (run.id, stall_of(&run)));
     let (interrupt, unheard) = (Interrupt::default(), Unheard::default());

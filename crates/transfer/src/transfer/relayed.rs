@@ -76,7 +76,8 @@ impl RelayedTransfer {
         if let Some(error) = failure {
             return Err(error);
         }
-        self.bounds = bounds;
+        // Whatever it says, as bounds are.
+        self.bounds = PerStage::from_fn(|stage| Bounds::new(bounds[stage].min, bounds[stage].max));
         if let (None, Some(hearing)) = (&seen, &mut self.hearing) {
             hearing.finish();
         }

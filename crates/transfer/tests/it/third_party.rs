@@ -1,14 +1,19 @@
 //! Transfers between two endpoints, and memory to memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::common::peer::Server;
 use crate::common::{Fixture, assert_same_tree, drive, is_error, leftovers, write};
-use tidegate_control::{BitRate, ByteCount};
+use tidegate_control::{BitRate, Bounds, ByteCount, PerStage};
+use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::ErrorKind;
+use tidegate_transfer::record::Record;
 use tidegate_transfer::spec::Memory;
 use tidegate_transfer::terms::DataPlane;
 use tidegate_transfer::transfer::Pace;
 use tidegate_transfer::transfer::route::{From, To, begin};
+use tidegate_transfer::wire::message::{Message, Stepped};
 use tidegate_transfer::wire::ticket::Claims;
 
 fn filled() -> Fixture {
@@ -101,4 +106,46 @@ fn memory_is_moved_in_every_direction_and_stops_in_time() {
         assert_eq!((totals.files_done, failures.len(), totals.bytes_done), (1, 0, 3 << 20));
     }
     assert_eq!(std::fs::read_dir(&a.root).expect("listed").count(), 0);
+}
+
+#[test]
+fn an_endpoint_that_is_to_stop_sends_to_another_until_all_is_there() {
+    let (mut a, b) = (filled(), Fixture::new());
+    a.terms.limits.link = Some(BitRate::mbps(40));
+    let local = Config { allow_local_targets: true, ..Config::local(&a.root, a.dir("its-state")) };
+    let sending = Endpoint::bind(local).expect("bound");
+    let address = sending.address(&Claims::FULL).expect("an address");
+    let serving = Arc::clone(&sending);
+    let served = std::thread::spawn(move || serving.serve());
+    let from = From::Endpoint(address, vec![b"tree".to_vec()]);
+    let mut transfer = begin(&from, &b.to_endpoint("in/"), &a.setup()).expect("begun");
+    transfer.step(a.setpoint).expect("goes on").expect("not over");
+    sending.drain();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!served.is_finished(), "a transfer runs");
+    let error = is_error(begin(&from, &b.to_endpoint("other/"), &a.setup()));
+    assert!(error.message.contains("shutting down"), "{error}");
+    let (totals, failures) = drive(transfer, a.setpoint).expect("moved");
+    assert_eq!((totals.files_done, failures.len()), (41, 0), "{failures:?}");
+    assert_same_tree(&a.root.join("tree"), &b.root.join("in/tree"));
+    served.join().expect("it stops then");
+}
+
+#[test]
+fn bounds_that_contradict_themselves_are_no_reason_to_panic() {
+    let (a, b) = (Fixture::new(), Fixture::new());
+    let hostile = Server::new(|visit| {
+        visit.accept_send(false);
+        while let Ok(Message::Step(_)) = visit.inbox.receive() {
+            let bounds = PerStage::all(Bounds { min: 9, max: 2 });
+            let stepped = Stepped { seen: Some(Default::default()), bounds, ..Stepped::default() };
+            visit.outbox.send(&Message::Stepped(Record::of(&stepped)));
+        }
+    });
+    let from = From::Endpoint(hostile.address.clone(), vec![b"tree".to_vec()]);
+    let mut transfer = begin(&from, &b.to_endpoint("in/"), &a.setup()).expect("begun");
+    for _ in 0..2 {
+        transfer.step(a.setpoint).expect("goes on").expect("not over");
+        assert_eq!(transfer.bounds().clamp(PerStage::all(1)), PerStage::all(9));
+    }
 }
