@@ -138,7 +138,10 @@ pub fn read<T: Tagged>(mut bytes: &[u8]) -> Result<T> {
             return Err(Error::protocol(format!("{} with field {tag} twice or out of order", T::NAME)));
         }
         if !value.read_field(tag, field)? && tag % 2 == 1 {
-            let why = format!("{} with a field {tag}, which is not known here: update this end", T::NAME);
+            let why = format!(
+                "{} with a field {tag}, which whoever read it does not know: update that end",
+                T::NAME
+            );
             return Err(Error::protocol(why));
         }
         (last, bytes) = (Some(tag), rest);
@@ -273,7 +276,10 @@ mod tests {
         };
         assert_eq!(with(10), Ok(Outer { number: 7, ..Outer::default() }));
         let error = with(11).expect_err("critical");
-        assert_eq!(error.message, "an outer with a field 11, which is not known here: update this end");
+        assert_eq!(
+            error.message,
+            "an outer with a field 11, which whoever read it does not know: update that end"
+        );
         // Within another record, too.
         let mut fields = Writer::default();
         fields.plain(9, &1);

@@ -405,7 +405,7 @@ mod tests {
         with(98).expect("skipped");
         let error = with(99).expect_err("refused");
         assert!(
-            error.message.ends_with("with a field 99, which is not known here: update this end"),
+            error.message.ends_with("with a field 99, which whoever read it does not know: update that end"),
             "{error}"
         );
         endpoint.drain();
