@@ -12,6 +12,7 @@ mod log_limiter;
 mod measuring;
 mod private;
 mod reach;
+mod relaying;
 mod report;
 mod rights;
 mod served;
@@ -555,24 +556,6 @@ impl Endpoint {
         if self.draining.load(Relaxed) && self.is_idle() {
             self.wake();
         }
-    }
-}
-
-/// A transfer to another endpoint: draining waits for it, and no data stream joins it.
-#[derive(Debug)]
-struct Relaying<'a>(&'a Endpoint);
-
-impl<'a> Relaying<'a> {
-    fn begin(endpoint: &'a Endpoint) -> Self {
-        endpoint.relayed.fetch_add(1, Relaxed);
-        Self(endpoint)
-    }
-}
-
-impl Drop for Relaying<'_> {
-    fn drop(&mut self) {
-        self.0.relayed.fetch_sub(1, Relaxed);
-        self.0.has_ended();
     }
 }
 

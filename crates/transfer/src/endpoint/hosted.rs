@@ -9,11 +9,12 @@ use std::time::Duration;
 use tidegate_control::ByteCount;
 
 use crate::catalogue::Catalogues;
+use crate::endpoint::relaying::Relaying;
 use crate::endpoint::report::Report;
 use crate::endpoint::rights::{may_delete, may_move, may_read, may_use, may_write};
 use crate::endpoint::served::scope;
 use crate::endpoint::turns::Candidate;
-use crate::endpoint::{Endpoint, Relaying, Seen, SessionContext, accounts, files, measuring, reach};
+use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, files, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{PeerLine, Reports, Side, converse};
 use crate::fence::Permit;
