@@ -43,7 +43,8 @@ const PAUSES: [Duration; 4] =
 const CLEAR_PREFACE: &[u8; 8] = b"TIDEGATE";
 
 /// What to do about an end that speaks the protocol of before version 1.
-const BEFORE: &str = "speaks the protocol from before version 1: install the same build of tidegate at both ends";
+const BEFORE: &str =
+    "speaks the protocol from before version 1: install the same build of tidegate at both ends";
 
 /// The first thing said on a connection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -59,12 +59,12 @@ impl Said {
             Self::Endpoint(message) => ("endpoint", encode(message)),
             Self::Stream(bytes) => ("stream", bytes.clone()),
         };
-        format!("{who} {}", data_encoding::BASE64.encode(&bytes))
+        format!("{who} {}", data_encoding::HEXLOWER.encode(&bytes))
     }
 
     fn parse(line: &str) -> Self {
         let (who, text) = line.split_once(' ').expect("two words");
-        let bytes = data_encoding::BASE64.decode(text.as_bytes()).expect("Base64");
+        let bytes = data_encoding::HEXLOWER.decode(text.as_bytes()).expect("hexadecimal");
         if who == "stream" {
             return Self::Stream(bytes);
         }
