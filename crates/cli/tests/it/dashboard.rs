@@ -86,10 +86,11 @@ fn the_dashboard_shows_jobs_estimates_and_paths() {
     browser.until("!!document.querySelector('.badge.cancelled')");
     eventually(|| service.job(&world, 2)["state"] == "cancelled");
 
-    // An estimate, really measured.
+    // An estimate, really measured, of so much that no machine moves it sooner than it is sampled.
     let query = format!("/estimate?source={}&destination={}", "/data", encoded(&endpoint.at("")));
     browser.open(&format!("{base}/#{query}"));
     browser.until("!!document.querySelector('#bytes')");
+    browser.script("document.querySelector('#bytes').value = '100 TB'");
     browser.script("document.querySelector('#model').value = 'dinda'");
     browser.script("document.querySelector('form').requestSubmit()");
     browser.until("document.querySelectorAll('.chart circle.dot.sample').length >= 3");
