@@ -12,8 +12,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Fence;
 use crate::pipeline::data_streams::{in_vain_pause, open_patiently};
 use crate::pipeline::dialer::Dialer;
-use crate::pipeline::receive::Receiver;
-use crate::pipeline::send::Sender;
+use crate::pipeline::receive::{Receiver, ReceiverOwner};
+use crate::pipeline::send::{Sender, SenderOwner};
 use crate::rate_samples::RateSamples;
 use crate::sys::clock::Instant;
 use crate::sys::sync::{Condvar, Mutex};
@@ -45,6 +45,33 @@ pub(crate) enum Side {
     Send(Sender),
     /// It receives; `Some` if it dials the streams as well.
     Receive(Arc<Receiver>, Option<StreamKeeper>),
+}
+
+/// What decides at one end: on the thread of its conversation, and on no other.
+#[derive(Debug)]
+pub(crate) enum Owner {
+    /// Of a sender.
+    Send(SenderOwner),
+    /// Of a receiver.
+    Receive(ReceiverOwner),
+}
+
+impl Owner {
+    /// Acts on a message of the peer.
+    fn hear(&mut self, message: Message) -> Result<()> {
+        match self {
+            Self::Send(owner) => owner.hear(message),
+            Self::Receive(owner) => owner.hear(message),
+        }
+    }
+
+    /// Acts on what has happened at this end since; `true` once everything is durable at the receiver.
+    fn turn(&mut self) -> Result<bool> {
+        match self {
+            Self::Send(owner) => owner.turn(),
+            Self::Receive(owner) => owner.turn().map(|()| false),
+        }
+    }
 }
 
 impl Side {
@@ -220,7 +247,7 @@ pub(crate) struct PeerLine<'a> {
 
 /// Talks with the peer until the transfer ends: `Ok` once everything is durable at the receiver.
 pub(crate) fn converse(
-    side: &Side,
+    (side, owner): (&Side, &mut Owner),
     PeerLine { outbox, inbox, part }: PeerLine<'_>,
     reports: &Reports,
     fence: Option<&Fence>,
@@ -271,17 +298,15 @@ pub(crate) fn converse(
                 return Err(Error::new(ErrorKind::Interrupted, "the other end stopped the transfer"));
             }
             (Some(Message::AskPermit(number)), Side::Send(_)) => answer(fence, number, outbox, &asking)?,
-            (Some(message), Side::Send(sender)) => {
-                if sender.handle(message)? {
-                    return Ok(());
-                }
-            }
-            (Some(message), Side::Receive(receiver, keeper)) => {
-                if let (Message::Finish, Some(keeper)) = (&message, keeper) {
+            (Some(message), _) => {
+                if let (Message::Finish, Side::Receive(_, Some(keeper))) = (&message, side) {
                     keeper.no_more();
                 }
-                receiver.handle(message)?;
+                owner.hear(message)?;
             }
+        }
+        if owner.turn()? {
+            return Ok(());
         }
         if let Some(pulse) = pulse.as_mut().filter(|pulse| pulse.at.elapsed() >= LOOK) {
             pulse.look(side);
@@ -466,18 +491,12 @@ mod tests {
         let supply = Supply::Await(Arrivals::default());
         let peer = Peer { patience: None, asked: true };
         let share = Share::own();
-        let side = Side::Send(Sender::start(
-            source,
-            Terms::default(),
-            outbox.clone(),
-            supply,
-            Arc::default(),
-            &share,
-            peer,
-        ));
+        let (terms, ledger) = (Terms::default(), Arc::default());
+        let (sender, owner) = Sender::start(source, terms, outbox.clone(), supply, ledger, &share, peer);
+        let (side, mut owner) = (Side::Send(sender), Owner::Send(owner));
         let conversation = thread::spawn(move || {
             let line = PeerLine { outbox: &outbox, inbox: &inbox, part: Part::Initiator };
-            converse(&side, line, &Reports::default(), None).expect_err("it is stopped");
+            converse((&side, &mut owner), line, &Reports::default(), None).expect_err("it is stopped");
         });
         to_us.send(&Message::Poll(6));
         to_us.send(&Message::Poll(7));

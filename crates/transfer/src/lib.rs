@@ -136,6 +136,9 @@ pub mod ledger;
 
 pub(crate) mod mirror;
 
+// What either end decides.
+pub(crate) mod logic;
+
 // What moves it.
 pub mod pipeline;
 

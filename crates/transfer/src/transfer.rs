@@ -26,7 +26,7 @@ use tidegate_control::{
 
 use crate::counters::{Counters, Glimpse};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{PeerLine, Reports, Side, converse};
+use crate::exchange::{Owner, PeerLine, Reports, Side, converse};
 use crate::ledger::Ledger;
 use crate::pipeline::waits::share_waited;
 use crate::sys::clock::Instant;
@@ -109,7 +109,7 @@ pub(crate) struct Snapshot {
 impl LiveTransfer {
     /// Takes over `side` and talks with the peer in the background.
     pub fn start(
-        side: Side,
+        (side, mut owner): (Side, Owner),
         outbox: Outbox,
         inbox: Inbox,
         ledger: Arc<Ledger>,
@@ -124,7 +124,7 @@ impl LiveTransfer {
                 (Arc::clone(&side), outbox.clone(), Arc::clone(&reports), Arc::clone(&end));
             move || {
                 let result = converse(
-                    &side,
+                    (&side, &mut owner),
                     PeerLine { outbox: &outbox, inbox: &inbox, part: Part::Endpoint },
                     &reports,
                     fence.as_ref(),
@@ -480,7 +480,7 @@ mod tests {
         let source = Box::new(ZeroSource(Memory { bytes: ByteCount::mib(1) }));
         let (terms, to_peer) = (setup.terms.clone(), outbox.clone());
         let peer = Peer { patience: None, asked: false };
-        let sender = Sender::start(
+        let (sender, owner) = Sender::start(
             source,
             terms,
             to_peer,
@@ -490,7 +490,14 @@ mod tests {
             peer,
         );
         let bounds = PerStage::all(Bounds::new(1, 1));
-        let transfer = LiveTransfer::start(Side::Send(sender), outbox, inbox, ledger, bounds, &setup);
+        let transfer = LiveTransfer::start(
+            (Side::Send(sender), Owner::Send(owner)),
+            outbox,
+            inbox,
+            ledger,
+            bounds,
+            &setup,
+        );
         let mut transfer = transfer.expect("started");
         let clock = manual::stop();
         let began = Instant::now();

@@ -16,7 +16,7 @@ use crate::endpoint::served::scope;
 use crate::endpoint::turns::Candidate;
 use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, files, measuring, reach};
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{PeerLine, Reports, Side, converse};
+use crate::exchange::{Owner, PeerLine, Reports, Side, converse};
 use crate::fence::Permit;
 use crate::hash::Digest;
 use crate::journal::{Journal, Leftovers};
@@ -299,8 +299,8 @@ fn receive(
     let (terms, share) = (preamble.terms, account.share.clone());
     serve(endpoint, line, Agreement::default(), || {
         let asked = Asked::Anything;
-        let receiver = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
-        Side::Receive(Arc::new(receiver), None)
+        let (receiver, owner) = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
+        (Side::Receive(receiver, None), Owner::Receive(owner))
     })
 }
 
@@ -326,7 +326,9 @@ fn send(
     serve(endpoint, line, agreement, || {
         let supply = Supply::Await(Arrivals::default());
         let outbox = line.outbox.clone();
-        Side::Send(Sender::start(source, preamble.terms, outbox, supply, ledger, &account.share, peer))
+        let (sender, owner) =
+            Sender::start(source, preamble.terms, outbox, supply, ledger, &account.share, peer);
+        (Side::Send(sender), Owner::Send(owner))
     })
 }
 
@@ -452,20 +454,21 @@ fn serve(
     endpoint: &Arc<Endpoint>,
     line: PeerLine<'_>,
     agreement: Agreement,
-    make: impl FnOnce() -> Side,
+    make: impl FnOnce() -> (Side, Owner),
 ) -> Result<()> {
     let hosted =
         Arc::new(Hosted { token: random::bytes(), side: Mutex::default(), seen: Mutex::new(HashSet::new()) });
     endpoint.register(&hosted);
-    let side = {
+    let (side, mut owner) = {
         // Streams that arrive at once wait here until there is an end to give them to.
         let mut slot = hosted.side.lock();
         line.outbox.send(&Message::accepted(&Agreement { token: hosted.token, ..agreement }));
-        let side = Arc::new(make());
+        let (side, owner) = make();
+        let side = Arc::new(side);
         *slot = Some(Arc::clone(&side));
-        side
+        (side, owner)
     };
-    let result = converse(&side, line, &Reports::default(), None);
+    let result = converse((&side, &mut owner), line, &Reports::default(), None);
     // Let go of the journal before anybody may take over.
     side.stop();
     hosted.side.lock().take();

@@ -207,6 +207,24 @@ struct Taken {
     told: u64,
 }
 
+/// What decides for a [`Receiver`].
+#[derive(Debug)]
+pub(crate) struct ReceiverOwner {
+    receiver: Arc<Receiver>,
+}
+
+impl ReceiverOwner {
+    /// Acts on a message of the sender.
+    pub fn hear(&mut self, message: Message) -> Result<()> {
+        self.receiver.handle(message)
+    }
+
+    /// Acts on what has happened since.
+    pub fn turn(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
 tidegate_contract::opaque!(Receiver);
 
 impl Receiver {
@@ -218,7 +236,7 @@ impl Receiver {
         outbox: Outbox,
         ledger: Arc<Ledger>,
         share: Share,
-    ) -> Self {
+    ) -> (Arc<Self>, ReceiverOwner) {
         let Destination { sink, journal, catalogue, asks_hashes, taking, selection, .. } = destination;
         if taking.ignore_existing {
             sink.keep_existing();
@@ -287,14 +305,15 @@ impl Receiver {
         ];
         let background = background.into_iter().flatten().collect();
         let handing_in = spawn(&shared, "hand-in", move |shared| shared.hand_in_vouched(&vouched));
-        Self {
+        let receiver = Arc::new(Self {
             shared,
             threads,
             streams: Mutex::default(),
             offers: Mutex::new(Some(offers)),
             background: Mutex::new(background),
             handing_in: Mutex::new(handing_in),
-        }
+        });
+        (Arc::clone(&receiver), ReceiverOwner { receiver })
     }
 
     /// Lets this many writers run.

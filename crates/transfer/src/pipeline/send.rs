@@ -114,6 +114,26 @@ pub(crate) struct Sender {
     streams: Pool,
 }
 
+/// What decides for a [`Sender`].
+#[derive(Debug)]
+pub(crate) struct SenderOwner {
+    shared: Arc<SenderState>,
+    finished: bool,
+}
+
+impl SenderOwner {
+    /// Acts on a message of the receiver.
+    pub fn hear(&mut self, message: Message) -> Result<()> {
+        self.finished |= self.shared.handle(message)?;
+        Ok(())
+    }
+
+    /// Acts on what has happened since; `true` once everything is durable at the receiver.
+    pub fn turn(&mut self) -> Result<bool> {
+        Ok(self.finished)
+    }
+}
+
 struct SenderState {
     source: Box<dyn Source>,
     terms: Terms,
@@ -175,7 +195,7 @@ impl Sender {
         ledger: Arc<Ledger>,
         share: &Share,
         peer: Peer,
-    ) -> Self {
+    ) -> (Self, SenderOwner) {
         let shared = Arc::new(SenderState {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
@@ -226,7 +246,8 @@ impl Sender {
         };
         let lister = Arc::clone(&shared);
         spawn("list", Box::new(move || lister.list()));
-        Self { shared, readers, streams }
+        let owner = SenderOwner { shared: Arc::clone(&shared), finished: false };
+        (Self { shared, readers, streams }, owner)
     }
 
     /// Lets this many readers and streams run.
@@ -254,11 +275,6 @@ impl Sender {
         // As many as are wanted come at once; workers that are parked have theirs.
         let most = SPARE_STREAMS + usize::from(self.streams.size());
         self.shared.data_streams.arrived(index, channel, most);
-    }
-
-    /// Acts on a message of the receiver; `true` once everything is durable there.
-    pub fn handle(&self, message: Message) -> Result<bool> {
-        self.shared.handle(message)
     }
 
     /// Sends again what was on its way on streams that the peer has closed, keeps the kernel's queues of the

@@ -11,7 +11,7 @@ use tidegate_control::{Bounds, PerStage};
 
 use crate::catalogue::Catalogues;
 use crate::error::{Error, ErrorKind, Result};
-use crate::exchange::{Side, StreamKeeper};
+use crate::exchange::{Owner, Side, StreamKeeper};
 use crate::fence::{Fence, Permit};
 use crate::hash::Digest;
 use crate::journal::{Journal, Leftovers};
@@ -244,7 +244,7 @@ pub(crate) fn push(
     let (supply, accepted) = streams_to(address, &link, setup);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     // It offers while the endpoint makes up its mind.
-    let sender = Sender::start(
+    let (sender, owner) = Sender::start(
         source,
         setup.terms.clone(),
         link.outbox.clone(),
@@ -256,7 +256,7 @@ pub(crate) fn push(
     accepted(link.accepted()?.token);
     let Link { outbox, inbox, .. } = link;
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
-    let side = Side::Send(sender);
+    let side = (Side::Send(sender), Owner::Send(owner));
     let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, setup)?;
     Ok(Box::new(transfer))
 }
@@ -336,13 +336,12 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
         }
     };
     let (ledger, terms) = (Arc::new(Ledger::of_plan(setup.plan.clone())), setup.terms.clone());
-    let receiver =
+    let (receiver, owner) =
         Receiver::start(asked, destination, terms, outbox.clone(), Arc::clone(&ledger), setup.share.clone());
-    let receiver = Arc::new(receiver);
     let has_read_stage = has_read_stage && !setup.terms.streams_read();
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
-    let side = Side::Receive(receiver, Some(keeper));
+    let side = (Side::Receive(receiver, Some(keeper)), Owner::Receive(owner));
     let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, setup)?;
     Ok(Box::new(transfer))
 }

@@ -85,6 +85,8 @@ struct Arrivals {
     limit: Option<(SystemTime, &'static str)>,
     /// When the peer was last heard.
     heard: Instant,
+    /// Whether whoever listens is to look at something else.
+    nudged: bool,
 }
 
 #[derive(Debug)]
@@ -160,6 +162,7 @@ impl SessionState {
                 end: None,
                 limit: None,
                 heard: Instant::now(),
+                nudged: false,
             }),
             arrived: Condvar::new(),
             waker,
@@ -202,6 +205,12 @@ impl Outbox {
     pub(crate) fn is_backed_up(&self) -> bool {
         let queue = self.shared.queue.lock();
         queue.bytes > BACKED_UP && !queue.lost
+    }
+
+    /// Has whoever listens to the peer look at what else there is: its wait ends with nothing.
+    pub(crate) fn nudge(&self) {
+        self.shared.arrivals.lock().nudged = true;
+        self.shared.arrived.notify_all();
     }
 
     /// Ends the session once everything queued is sent.
@@ -253,8 +262,11 @@ impl Inbox {
     pub fn receive_within(&self, time: Duration) -> Result<Option<Message>> {
         let arrivals = self.shared.arrivals.lock();
         let time = time.min(arrivals.time_left()?);
-        let nothing = |arrivals: &mut Arrivals| arrivals.messages.is_empty() && arrivals.end.is_none();
+        let nothing = |arrivals: &mut Arrivals| {
+            arrivals.messages.is_empty() && arrivals.end.is_none() && !arrivals.nudged
+        };
         let (mut arrivals, _) = self.shared.arrived.wait_timeout_while(arrivals, time, nothing);
+        arrivals.nudged = false;
         arrivals.time_left()?;
         let Some(Arrival { message, bytes, .. }) = arrivals.messages.pop_front() else {
             return arrivals.end.clone().map_or(Ok(None), Err);

@@ -514,13 +514,14 @@ mod tests {
     }
 
     /// A receiver into `sink`, and what its sender hears and says.
-    fn receiver(sink: FileSink, terms: Terms) -> (Receiver, Inbox, Outbox) {
+    fn receiver(sink: FileSink, terms: Terms) -> (Arc<Receiver>, Inbox, Outbox) {
         let (ours, theirs) = session::pair();
         let (outbox, _) = session::start(ours, "the sender").expect("started");
         let (back, heard) = session::start(theirs, "the receiver").expect("started");
         let destination = Destination::nowhere(Arc::new(sink));
         let ledger = Arc::<Ledger>::default();
-        let receiver = Receiver::start(Asked::Anything, destination, terms, outbox, ledger, Share::own());
+        let (receiver, _owner) =
+            Receiver::start(Asked::Anything, destination, terms, outbox, ledger, Share::own());
         (receiver, heard, back)
     }
 

@@ -142,7 +142,8 @@ mod tests {
         let source = FileSource::local(&[[tree, b"/"].concat()], Links::Skip).expect("opened");
         let (terms, peer) = (Terms::default(), Peer { patience: None, asked: false });
         let (ledger, supply) = (Arc::default(), Supply::Await(Arrivals::default()));
-        let _sender = Sender::start(Box::new(source), terms, outbox, supply, ledger, &Share::own(), peer);
+        let (_sender, _owner) =
+            Sender::start(Box::new(source), terms, outbox, supply, ledger, &Share::own(), peer);
         let (mut offered, mut longest) = (0, 0);
         loop {
             match from_us.receive().expect("a message") {
