@@ -12,3 +12,4 @@
 
 pub(crate) mod count;
 pub(crate) mod events;
+pub(crate) mod sender;
