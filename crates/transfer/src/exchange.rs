@@ -65,6 +65,23 @@ impl Owner {
         }
     }
 
+    /// Whether everything is durable here and the sender has been told.
+    fn is_finished(&self) -> bool {
+        matches!(self, Self::Receive(owner) if owner.is_finished())
+    }
+
+    /// Looks after streams that are taken in; called a few times a second.
+    fn check_streams(&self) {
+        if let Self::Receive(owner) = self {
+            owner.check_streams();
+        }
+    }
+
+    /// Waits for every worker of this end. Afterwards the journal is free for the next run.
+    pub fn end(self) {
+        drop(self);
+    }
+
     /// Acts on what has happened at this end since; `true` once everything is durable at the receiver.
     fn turn(&mut self) -> Result<bool> {
         match self {
@@ -143,7 +160,7 @@ impl Side {
                 if let Some(keeper) = keeper {
                     keeper.stop();
                 }
-                receiver.join();
+                receiver.stop();
             }
         }
     }
@@ -271,7 +288,7 @@ pub(crate) fn converse(
         let message = match heard {
             Ok(message) => message,
             // The sender hangs up once it knows that everything is durable.
-            Err(_) if matches!(side, Side::Receive(receiver, _) if receiver.is_finished()) => return Ok(()),
+            Err(_) if owner.is_finished() => return Ok(()),
             Err(error) => return Err(side.failure().unwrap_or(error)),
         };
         if let Some(message) = &message {
@@ -321,7 +338,7 @@ pub(crate) fn converse(
             checked = Instant::now();
             match side {
                 Side::Send(sender) => sender.check_streams(),
-                Side::Receive(receiver, _) => receiver.check_streams(),
+                Side::Receive(..) => owner.check_streams(),
             }
         }
         if let Some(error) = side.failure() {

@@ -79,6 +79,15 @@ const LEFT: usize = 160;
 const SEGMENT: usize = 64;
 
 impl Left {
+    /// The segments of a file of `size` bytes: a small file's only segment is its root.
+    pub fn into_segments(self, size: u64) -> HashMap<u64, Digest> {
+        let mut segments = self.segments;
+        if let (true, Some(root)) = (size <= manifest::SEGMENT, self.root.filter(|root| *root != [0; 32])) {
+            segments.insert(0, root);
+        }
+        segments
+    }
+
     fn memory(&self) -> usize {
         LEFT + (self.segments.len() + self.blocks.len()) * SEGMENT
     }

@@ -10,6 +10,9 @@
 //! One thread owns the logic of an end and does what it asks for: [`exchange`](crate::exchange) hears the peer, and what pools
 //! and the disk's thread have done comes back by an [`EventQueue`](events::EventQueue). The bytes of files go past the logic.
 
+pub(crate) mod asked;
 pub(crate) mod count;
+pub(crate) mod deciding;
 pub(crate) mod events;
+pub(crate) mod receiver;
 pub(crate) mod sender;

@@ -130,6 +130,7 @@ impl LiveTransfer {
                     fence.as_ref(),
                 );
                 side.stop();
+                owner.end();
                 *end.result.lock() = Some(result);
                 end.changed.notify_all();
             }

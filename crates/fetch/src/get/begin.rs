@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::hash::Digest;
 use tidegate_transfer::manifest::{Entry, Fingerprint, Kind, Timestamp};
-use tidegate_transfer::pipeline::write_path::{Incoming, segments_left};
+use tidegate_transfer::pipeline::write_path::Incoming;
 use tidegate_transfer::quota::Quota;
 use tidegate_transfer::store::{Sink, Standing};
 use tidegate_transfer::terms::Verify;
@@ -188,7 +188,7 @@ impl DownloadState {
             .map(|mut left| {
                 let (blocks, proof) = (std::mem::take(&mut left.blocks), self.proof(file));
                 let segments =
-                    self.path.read_again(entry, proof, segments_left(left, entry.size()), |_, _| {});
+                    self.path.read_again(entry, proof, left.into_segments(entry.size()), |_, _| {});
                 let others = blocks.into_values().filter(|some| !segments.contains_key(&some.segment));
                 let blocks = self.path.read_blocks_again(entry, proof, others);
                 (segments, blocks)

@@ -21,9 +21,10 @@ use crate::fence::Permit;
 use crate::hash::Digest;
 use crate::journal::{Journal, Leftovers};
 use crate::ledger::{Failure, Ledger};
+use crate::logic::asked::Asked;
 use crate::mirror::Mirror;
 use crate::pipeline::data_streams::{Arrivals, Supply};
-use crate::pipeline::receive::{Asked, Destination, Receiver};
+use crate::pipeline::receive::{Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
 use crate::quota::{Share, remember};
 use crate::record::Record;
@@ -471,6 +472,7 @@ fn serve(
     let result = converse((&side, &mut owner), line, &Reports::default(), None);
     // Let go of the journal before anybody may take over.
     side.stop();
+    owner.end();
     hosted.side.lock().take();
     drop(side);
     endpoint.unregister(&hosted);

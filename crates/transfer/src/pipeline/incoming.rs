@@ -160,7 +160,7 @@ impl Incoming {
     /// `Busy` if `metadata` have no room for what the sender says of it.
     pub fn new(
         id: FileId,
-        entry: Entry,
+        entry: impl Into<Arc<Entry>>,
         verify: Verify,
         left: Option<HashMap<u64, Digest>>,
         metadata: &Arc<Quota>,
@@ -175,12 +175,13 @@ impl Incoming {
     /// As [`new`](Self::new).
     pub(crate) fn of_portion(
         id: FileId,
-        entry: Entry,
+        entry: impl Into<Arc<Entry>>,
         verify: Verify,
         left: Option<HashMap<u64, Digest>>,
         portion: Option<Portion>,
         metadata: &Arc<Quota>,
     ) -> Result<Self> {
+        let entry = entry.into();
         let base = size_of::<Self>() + entry.memory();
         let held = remember(metadata, base)?;
         let size = entry.size();
@@ -223,7 +224,7 @@ impl Incoming {
         };
         Ok(Self {
             id,
-            entry: Arc::new(entry),
+            entry,
             size,
             kept,
             verify,

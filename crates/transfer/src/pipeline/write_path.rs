@@ -11,7 +11,7 @@
 //! - what is written: [`Incoming`], which each [`Arrived`] block of a staging [`Block`] is a part of,
 //! - the path: [`WriteSettings`], [`WritePath`], its [`WriteThreads`], and [`WrittenBy`],
 //! - what is told: [`WriteHandler`] and [`Outcome`],
-//! - for threads and files of their own: [`spawn`], [`FailOnPanic`], and [`segments_left`],
+//! - for threads and files of their own: [`spawn`] and [`FailOnPanic`],
 //!
 //! and no more: what they are made of is private. Of what all stages share, downloads and uploads use
 //! [`Staging`], [`Pool`] and [`Gate`], [`Claim`](super::work::Claim) and [`Proof`](super::proof::Proof).
@@ -28,9 +28,9 @@ use crate::catalogue::Catalogue;
 use crate::error::{Error, ErrorKind, Result};
 use crate::fence::Permit;
 use crate::hash::{Digest, SomeBlocks};
-use crate::journal::{Journal, Left};
+use crate::journal::Journal;
 use crate::ledger::Ledger;
-use crate::manifest::{BLOCK, Entry, FileId, Fingerprint, SEGMENT, segment_range};
+use crate::manifest::{BLOCK, Entry, FileId, Fingerprint, segment_range};
 use crate::pipeline::commit::{Committer, Complete, CompletePortion, GROUP, Progress, commit_all, record};
 use crate::pipeline::incoming::Change;
 use crate::pipeline::pool::{Gate, Pool};
@@ -571,15 +571,6 @@ impl<H: WriteHandler> Drop for FailOnPanic<'_, H> {
             self.0.fail(Error::new(ErrorKind::Io, why));
         }
     }
-}
-
-/// What an earlier run left of a file of `size` bytes, by segment: a small file's only segment is its root.
-pub fn segments_left(left: Left, size: u64) -> HashMap<u64, Digest> {
-    let mut segments = left.segments;
-    if let (true, Some(root)) = (size <= SEGMENT, left.root.filter(|root| *root != [0; 32])) {
-        segments.insert(0, root);
-    }
-    segments
 }
 
 fn incoming<F: AsRef<Incoming>>(arrived: &Arrived<F>) -> &Incoming {

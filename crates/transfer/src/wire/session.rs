@@ -192,13 +192,17 @@ impl Outbox {
     /// As [`send`](Self::send), once the peer has read most of what was said before, or it is time to `give_up`:
     /// for whoever has a lot to say, and may wait.
     pub fn send_patiently(&self, message: &Message, give_up: impl Fn() -> bool) {
+        self.wait_for_room(give_up);
+        self.send(message);
+    }
+
+    /// Waits until the peer has read most of what was said, or it is time to `give_up`.
+    pub(crate) fn wait_for_room(&self, give_up: impl Fn() -> bool) {
         let look = Duration::from_millis(50);
         let mut queue = self.shared.queue.lock();
         while queue.bytes > PATIENT && !queue.closing && !queue.lost && !give_up() {
             queue = self.shared.drained.wait_timeout(queue, look).0;
         }
-        drop(queue);
-        self.send(message);
     }
 
     /// Whether so much waits for the peer to read it that nothing more should be done for it.

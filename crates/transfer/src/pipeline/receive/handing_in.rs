@@ -16,13 +16,6 @@ use crate::sys::thread;
 pub(super) const BREATH: Duration = Duration::from_millis(1);
 
 impl ReceiverState {
-    /// Leaves a file to the thread that hands in.
-    pub(super) fn vouched_for(&self, file: Arc<Incoming>) {
-        if let Some(queue) = &*self.vouched.lock() {
-            let _ = queue.send(file);
-        }
-    }
-
     /// What that thread does until the transfer ends. Open files first: they need no descriptor, and
     /// leave theirs to those that were closed meanwhile.
     pub(super) fn hand_in_vouched(&self, vouched: &mpsc::Receiver<Arc<Incoming>>) {

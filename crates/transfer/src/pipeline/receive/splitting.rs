@@ -7,9 +7,9 @@ use super::ReceiverState;
 use super::continuing::Leftover;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
+use crate::logic::receiver::Begun;
 use crate::manifest::{Entry, FileId, segment_range};
-use crate::pipeline::incoming::{Incoming, Portion};
-use crate::pipeline::write_path::WriteHandler;
+use crate::pipeline::incoming::Portion;
 use crate::quota::remember;
 use crate::spec::RunId;
 use crate::split::{Split, SplitTask};
@@ -30,47 +30,43 @@ impl Splitting {
     }
 }
 
-impl ReceiverState {
+impl Splitting {
     /// What is to be continued of an entry that is split; nothing of one that is moved as any other is.
-    pub(super) fn split_left(&self, entry: &Entry) -> Result<Option<Leftover>> {
-        let Some(task) = self.split.tasks.get(entry.path.as_bytes()) else { return Ok(None) };
-        if self.terms.purpose != Purpose::Copy {
+    pub(super) fn left(&self, shared: &ReceiverState, entry: &Entry) -> Result<Option<Leftover>> {
+        let Some(task) = self.tasks.get(entry.path.as_bytes()) else { return Ok(None) };
+        if shared.terms.purpose != Purpose::Copy {
             return Err(Error::protocol(format!("{} is split and not copied", entry.path)));
         }
         let part = match task {
             SplitTask::Ranges(_) => None,
             // Where it is not, the file has its name already, or nothing is left of what was moved.
-            SplitTask::Completion => match self.split_part(entry, false)? {
+            SplitTask::Completion => match shared.split_part(entry, &self.run, false)? {
                 Some(part) => Some(part),
                 None => return Ok(None),
             },
         };
-        Ok(Some(Leftover::Split(task.clone(), part)))
+        Ok(Some(Leftover::Split { run: self.run, task: task.clone(), part }))
     }
+}
 
-    fn split_part(&self, entry: &Entry, made: bool) -> Result<Option<Arc<SplitPart>>> {
-        let by = (&self.split.run, self.terms.verify);
+impl ReceiverState {
+    fn split_part(&self, entry: &Entry, run: &RunId, made: bool) -> Result<Option<Arc<SplitPart>>> {
+        let by = (run, self.terms.verify);
         self.path.sink.split(entry, by, made, &self.share.descriptors)
     }
 
-    /// Expects what is missing of this transfer's part of a split file; `None` if the sender gave it up meanwhile, or
-    /// everything ends.
-    pub(super) fn go_on_with_split(
+    /// Expects what is missing of this transfer's part of a split file.
+    pub(super) fn begin_split(
         &self,
         id: FileId,
-        entry: Entry,
-        task: &SplitTask,
+        entry: Arc<Entry>,
+        (run, task): (&RunId, &SplitTask),
         part: Option<Arc<SplitPart>>,
-    ) -> Result<Option<Arc<Incoming>>> {
-        // Whoever has lost its lease makes nothing where others write.
-        if let Err(error) = self.path.may_write() {
-            self.fail(error);
-            return Ok(None);
-        }
+    ) -> Result<Begun> {
         let part = match part {
             Some(part) => part,
             None => self
-                .split_part(&entry, true)?
+                .split_part(&entry, run, true)?
                 .ok_or_else(|| Error::protocol("an unfinished file was not made, and no error said why"))?,
         };
         let completes = *task == SplitTask::Completion;
@@ -84,11 +80,10 @@ impl ReceiverState {
             false => self.read_part_again(id, &entry, part.file(), left),
         };
         let found: u64 = there.keys().map(|&segment| bytes(segment, &entry)).sum();
-        let begun = self.go_on(id, entry, Some(there), Some(portion))?;
-        if let Some(file) = &begun {
-            // All but what is missing here is there, or others bring it.
-            self.path.ledger.already(file.kept.saturating_sub(if completes { 0 } else { found }));
-        }
+        self.wait_for_room();
+        let begun = self.expect(id, entry, Some(there), Some(portion))?;
+        // All but what is missing here is there, or others bring it.
+        self.path.ledger.already(begun.kept.saturating_sub(if completes { 0 } else { found }));
         Ok(begun)
     }
 }

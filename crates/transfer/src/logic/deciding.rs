@@ -5,12 +5,13 @@ use crate::catalogue::Verified;
 use crate::hash::Digest;
 use crate::journal::Left;
 use crate::manifest::{Entry, Kind, Timestamp};
-use crate::store::Standing;
+use crate::selection::Taking;
+use crate::store::{Standing, There};
 use crate::terms::{Compare, Purpose, Terms, Verify};
 
 /// What is known of an entry's place at the destination.
 #[derive(Debug)]
-pub(super) struct Facts<'a> {
+pub(crate) struct Facts<'a> {
     /// What bears its name.
     pub standing: Standing,
     /// What was verified of that before, whoever has touched it since.
@@ -25,18 +26,18 @@ pub(super) struct Facts<'a> {
 
 /// By what it is decided.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Policy {
+pub(crate) struct Policy {
     compare: Compare,
     verify: Verify,
-    /// Whether both ends are only compared.
-    compares_only: bool,
+    purpose: Purpose,
+    taking: Taking,
     /// Whether the sender can be asked for hashes, and may learn whether they are those of files that are here.
     asks_hashes: bool,
 }
 
 /// What becomes of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(crate) enum Decision {
     /// It is a directory or a link, which needs nothing to be sent.
     Made,
     /// It is there and verified.
@@ -72,13 +73,43 @@ pub(super) enum Decision {
 
 impl Policy {
     /// That of a transfer under these terms.
-    pub(super) fn of(terms: &Terms, asks_hashes: bool) -> Self {
-        let compares_only = terms.purpose == Purpose::Compare;
-        Self { compare: terms.compare, verify: terms.verify, compares_only, asks_hashes }
+    pub(crate) fn of(terms: &Terms, taking: Taking, asks_hashes: bool) -> Self {
+        let Terms { compare, verify, purpose, .. } = *terms;
+        Self { compare, verify, purpose, taking, asks_hashes }
+    }
+
+    /// Whether both ends are only compared.
+    pub(crate) fn compares_only(&self) -> bool {
+        self.purpose == Purpose::Compare
+    }
+
+    /// Whether anything is written.
+    pub(crate) fn writes(&self) -> bool {
+        self.purpose == Purpose::Copy
+    }
+
+    /// Whether it is only said what would become of entries.
+    pub(crate) fn plans(&self) -> bool {
+        self.purpose == Purpose::Plan
+    }
+
+    /// Whether `there` has to be known before anything is made.
+    pub(crate) fn is_choosy(&self) -> bool {
+        self.taking != Taking::default()
+    }
+
+    /// Whether what is `there`, or that nothing is, is to stay as it is.
+    pub(crate) fn leaves(&self, entry: &Entry, there: Option<&There>) -> bool {
+        let Taking { existing, ignore_existing, update } = self.taking;
+        let Some(there) = there else { return existing };
+        let is_directory = entry.kind == Kind::Directory;
+        let is_file = matches!(entry.kind, Kind::File { .. });
+        let newer = update && is_file && there.is_file() && there.mtime > entry.mtime;
+        newer || (ignore_existing && !(is_directory && there.is_directory()))
     }
 
     /// What becomes of `entry`.
-    pub(super) fn decide(&self, entry: &Entry, facts: &Facts<'_>) -> Decision {
+    pub(crate) fn decide(&self, entry: &Entry, facts: &Facts<'_>) -> Decision {
         if !matches!(entry.kind, Kind::File { .. }) {
             return Decision::Made;
         }
@@ -93,7 +124,7 @@ impl Policy {
             }
             Standing::Absent | Standing::Made => {}
         }
-        if self.compares_only {
+        if self.compares_only() {
             return Decision::Missing;
         }
         match facts.left {
@@ -116,7 +147,7 @@ impl Policy {
             let other_mode = mode != entry.mode & 0o777;
             return Some(Decision::Keep { other_mode, unrecorded: root.filter(|_| !recorded) });
         }
-        let recorded = hash.filter(|_| self.asks_hashes && facts.left.is_none() && !self.compares_only)?;
+        let recorded = hash.filter(|_| self.asks_hashes && facts.left.is_none() && !self.compares_only())?;
         Some(Decision::CompareHash { recorded, mtime })
     }
 }
@@ -156,7 +187,7 @@ mod tests {
     }
 
     fn policy(terms: &Terms) -> Policy {
-        Policy::of(terms, true)
+        Policy::of(terms, Taking::default(), true)
     }
 
     fn of(purpose: Purpose) -> Policy {
@@ -208,7 +239,7 @@ mod tests {
         let there = || Facts { known: verified(8, HASH), ..facts(Standing::Present(at(8), 0o644)) };
         let ask = Decision::CompareHash { recorded: HASH, mtime: at(8) };
         assert_eq!(decided(&there()), ask);
-        let blind = Policy::of(&Terms::default(), false);
+        let blind = Policy::of(&Terms::default(), Taking::default(), false);
         assert_eq!(blind.decide(&file(), &there()), Decision::Send { anew: false, unverified: false });
         // Somebody has touched it since.
         let touched = Facts { known: verified(7, HASH), ..there() };

@@ -1,22 +1,9 @@
-//! What a sender may offer: names beneath what was asked for, and each only once. Neither depends on the sender:
-//! two files of one name would share an unfinished file, and whoever is asked for one file must not choose names.
-
-use std::collections::HashSet;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::Arc;
+//! What a sender may offer: names beneath what was asked for. Whoever is asked for one file must not choose names.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::hashed::ByItself;
 use crate::manifest::{Entry, Kind};
 use crate::path::split;
-use crate::quota::{Held, Quota};
 use crate::text::show;
-
-/// Names that are remembered at the most: 16 MiB or so. Beyond that those under way are, and no more.
-const MAX_NAMES: usize = 1 << 20;
-
-/// What one takes, about.
-const NAME: usize = 16;
 
 /// What a transfer was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,42 +94,6 @@ fn lies_beneath(path: &[u8], name: &[u8]) -> bool {
     path.strip_prefix(name).is_some_and(|rest| rest.first().is_none_or(|&b| b == b'/'))
 }
 
-/// The places that were offered in this run.
-#[derive(Debug)]
-pub(crate) struct Offered {
-    /// Keyed at random, so that no sender can choose two names that look like one.
-    hasher: RandomState,
-    seen: HashSet<u64, ByItself>,
-    most: usize,
-    /// Memory that they take.
-    held: Held,
-}
-
-impl Offered {
-    /// None yet; they are remembered as long as `metadata` have room.
-    pub fn new(metadata: &Arc<Quota>) -> Self {
-        let held = metadata.take(0).expect("nothing is always left");
-        Self { hasher: RandomState::new(), seen: HashSet::default(), most: MAX_NAMES, held }
-    }
-
-    /// Whether `place` is offered for the first time, as far as that is remembered. `open` are the places of those that have
-    /// not ended, which are never forgotten.
-    pub fn is_new(&mut self, place: &[u8], open: impl FnOnce() -> Vec<Vec<u8>>) -> bool {
-        let name = self.hasher.hash_one(place);
-        let full = self.seen.len() == self.seen.capacity();
-        if !full && self.seen.len() < self.most {
-            return self.seen.insert(name);
-        }
-        if self.seen.contains(&name) {
-            return false;
-        }
-        if self.seen.len() >= self.most || (full && !self.held.resize((2 * self.seen.len() + 8) * NAME)) {
-            self.seen = open().iter().map(|place| self.hasher.hash_one(&place[..])).collect();
-        }
-        self.seen.insert(name)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,19 +123,5 @@ mod tests {
         for contents in ["tree/", ""] {
             assert_eq!(Asked::of(&[contents.into()], false), Asked::Anything);
         }
-    }
-
-    #[test]
-    fn a_place_is_taken_once_and_what_is_open_is_not_forgotten() {
-        let place = |number: usize| format!("f{number}").into_bytes();
-        let mut offered = Offered { most: 4, ..Offered::new(&Quota::unlimited()) };
-        for number in 0..4 {
-            assert!(offered.is_new(&place(number), Vec::new));
-            assert!(!offered.is_new(&place(number), Vec::new), "offered twice");
-        }
-        assert!(offered.is_new(&place(9), || vec![place(2)]));
-        assert!(!offered.is_new(&place(2), Vec::new), "it is open");
-        assert!(offered.is_new(&place(0), Vec::new), "long ended");
-        assert!(offered.seen.len() <= 4);
     }
 }

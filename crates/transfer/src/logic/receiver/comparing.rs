@@ -1,0 +1,140 @@
+//! Files that are there, whose hash the sender has compared or told.
+
+use std::sync::Arc;
+
+use super::{Beginning, Comparison, Open, ReceiverAction, ReceiverLogic, Settled, Settlement, Stage};
+use crate::error::{Error, ErrorKind, Result};
+use crate::hash::Digest;
+use crate::logic::count::Count;
+use crate::manifest::FileId;
+use crate::offer::Verdict;
+
+/// Why a file that is there gets its mode and time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Because {
+    /// It was verified before, and may have another mode.
+    Verified {
+        /// Whether it gets that.
+        refreshes: bool,
+    },
+    /// The sender has told the hash that was recorded.
+    Recorded,
+    /// Both ends have read the same, which the sender knows; it is told once that is durable, if files are moved.
+    Same,
+}
+
+impl ReceiverLogic {
+    /// Files differ.
+    pub(super) fn differ(&mut self, files: Vec<FileId>, actions: &mut Vec<ReceiverAction>) {
+        let mut wanted = Vec::new();
+        for id in files {
+            let Some((entry, comparison)) = self.answered(id) else { continue };
+            if self.policy.plans() {
+                self.plan_compared(id, &entry, &comparison, false, actions);
+            } else if self.policy.compares_only() {
+                self.open.remove(&id);
+                let error = Error::new(ErrorKind::Corrupt, format!("{} differs", entry.path));
+                self.fails(entry.path.as_bytes().to_vec(), error, true, actions);
+            } else {
+                self.go_to(id, Stage::Beginning, |id, entry| {
+                    wanted.push(Beginning { id, entry, anew: true, there: None });
+                });
+            }
+        }
+        if !wanted.is_empty() {
+            actions.push(ReceiverAction::Begin(wanted));
+        }
+    }
+
+    /// The sender has told what files hash to.
+    pub(super) fn told(&mut self, files: Vec<(FileId, Digest)>, actions: &mut Vec<ReceiverAction>) {
+        let mut differ = Vec::new();
+        for (id, root) in files {
+            let Some(Open { entry, stage: Stage::Compared(comparison), .. }) = self.open.get(&id) else {
+                continue;
+            };
+            let (size, recorded) = (entry.size(), comparison.recorded);
+            if recorded.is_some_and(|(hash, _)| hash != root) {
+                differ.push(id);
+            } else if self.policy.plans() {
+                let Some((entry, comparison)) = self.answered(id) else { continue };
+                self.plan_compared(id, &entry, &comparison, true, actions);
+            } else if let Some((_, mtime)) = recorded {
+                let settlement = Settlement {
+                    untouched_since: Some(mtime),
+                    refreshes: true,
+                    root: Some(root),
+                    ..Settlement::default()
+                };
+                self.settle(id, Because::Recorded, settlement, actions);
+            } else {
+                actions.push(ReceiverAction::Count(Count::Skipped(size)));
+                if self.policy.compares_only() {
+                    self.open.remove(&id);
+                    continue;
+                }
+                let settlement = Settlement {
+                    untouched_since: None,
+                    refreshes: true,
+                    may_keep_its_own: true,
+                    root: Some(root),
+                    is_synced: self.moving,
+                };
+                self.settle(id, Because::Same, settlement, actions);
+            }
+        }
+        self.differ(differ, actions);
+    }
+
+    fn settle(
+        &mut self,
+        id: FileId,
+        because: Because,
+        settlement: Settlement,
+        actions: &mut Vec<ReceiverAction>,
+    ) {
+        self.go_to(id, Stage::Settling(because), |id, entry| {
+            actions.push(ReceiverAction::Settle(id, entry, settlement));
+        });
+    }
+
+    /// A file that was compared, of which the sender has told what came of it.
+    fn answered(&mut self, id: FileId) -> Option<(Arc<crate::manifest::Entry>, Comparison)> {
+        let open = self.open.get_mut(&id)?;
+        let Stage::Compared(comparison) = &mut open.stage else { return None };
+        Some((Arc::clone(&open.entry), std::mem::take(comparison)))
+    }
+
+    /// A file that is there has its mode and time, or was touched.
+    pub(super) fn settled(
+        &mut self,
+        id: FileId,
+        settled: Result<Settled>,
+        actions: &mut Vec<ReceiverAction>,
+    ) {
+        let Some(Open { entry, stage: Stage::Settling(because), .. }) = self.open.get(&id) else { return };
+        let (because, size) = (*because, entry.size());
+        match (settled, because) {
+            // What it was skipped for is so, but the sender must not remove its own.
+            (Err(error), Because::Same) => self.conclude_entry(id, Verdict::Failed(error), None),
+            (Err(error), _) => self.refuse(id, error, actions),
+            (Ok(Settled::Touched), _) => self.go_to(id, Stage::Beginning, |id, entry| {
+                let wanted = Beginning { id, entry, anew: true, there: None };
+                actions.push(ReceiverAction::Begin(vec![wanted]));
+            }),
+            (Ok(Settled::Done), Because::Same) if self.moving => {
+                self.conclude_entry(id, Verdict::Made, None);
+            }
+            (Ok(Settled::Done), Because::Same) => drop(self.open.remove(&id)),
+            (Ok(Settled::Done), because) => {
+                actions.push(ReceiverAction::Count(Count::Skipped(size)));
+                let refreshes = because != Because::Verified { refreshes: false };
+                if refreshes {
+                    actions.push(ReceiverAction::Count(Count::Refreshed));
+                }
+                let verdict = if refreshes { Verdict::Made } else { Verdict::Skip };
+                self.conclude_entry(id, verdict, None);
+            }
+        }
+    }
+}
