@@ -73,6 +73,8 @@ pub(crate) enum ReceiverEvent {
     ReadAgain(FileId, HashMap<u64, Digest>),
     /// Blocks of files can be taken in from now on, or why not.
     Begun(Vec<(FileId, Result<Begun>)>),
+    /// The same of a part of a file that others move, too.
+    Shared(FileId, Result<Begun>),
     /// A file could not be written.
     Failed(FileId, Error),
     /// Whole files have their names, or why not.
@@ -185,7 +187,7 @@ pub(crate) enum ReceiverAction {
     Settle(FileId, Arc<Entry>, Settlement),
     /// Read again what is left of an unfinished file: [`ReceiverEvent::Found`], [`ReceiverEvent::ReadAgain`].
     ReadAgain(FileId, Arc<Entry>, HashMap<u64, Digest>),
-    /// Take in a part of a file that others move, too: [`ReceiverEvent::Begun`].
+    /// Take in a part of a file that others move, too: [`ReceiverEvent::Shared`].
     Share(FileId, Arc<Entry>),
     /// Take in blocks of these: [`ReceiverEvent::Begun`].
     Begin(Vec<Beginning>),
@@ -269,6 +271,8 @@ pub(crate) struct ReceiverLogic {
     metadata: Arc<Quota>,
     open: HashMap<FileId, Open>,
     answers: Answers,
+    /// How many times files are being begun: what is known of others that came with them waits, to be told at once.
+    beginning: usize,
     /// Files that need no blocks, until the sender knows that they are wanted.
     whole: Vec<FileId>,
     /// How many entries have failed.
@@ -281,8 +285,19 @@ impl ReceiverLogic {
     pub fn new(terms: ReceiverTerms) -> Self {
         let ReceiverTerms { policy, offers, moving, mirrors, metadata } = terms;
         let answers = Answers::new(policy.plans());
-        let (open, whole, failures, ending) = (HashMap::new(), Vec::new(), 0, Ending::default());
-        Self { policy, offers, moving, mirrors, metadata, open, answers, whole, failures, ending }
+        Self {
+            policy,
+            offers,
+            moving,
+            mirrors,
+            metadata,
+            open: HashMap::new(),
+            answers,
+            beginning: 0,
+            whole: Vec::new(),
+            failures: 0,
+            ending: Ending::default(),
+        }
     }
 
     /// Whether everything is durable and the sender has been told.
@@ -336,8 +351,10 @@ impl ReceiverLogic {
             ReceiverEvent::Found(id, segments) => self.say(Message::Have(id, segments), actions),
             ReceiverEvent::ReadAgain(id, there) => self.read_again(id, there, actions),
             ReceiverEvent::Begun(files) => {
+                self.beginning = self.beginning.saturating_sub(1);
                 files.into_iter().for_each(|(id, begun)| self.begun(id, begun, actions));
             }
+            ReceiverEvent::Shared(id, begun) => self.begun(id, begun, actions),
             ReceiverEvent::Failed(id, error) => self.not_written(id, error, actions),
             ReceiverEvent::Ended(outcomes) => self.ended(outcomes, actions),
             ReceiverEvent::WouldRemove(planned) => {
@@ -353,9 +370,11 @@ impl ReceiverLogic {
 
     /// Tells what can be told by now, and goes on with what waited for that.
     fn settle_up(&mut self, actions: &mut Vec<ReceiverAction>) {
-        self.answer(actions);
-        // The sender is to know of a file before that is done.
-        actions.extend(self.whole.drain(..).map(ReceiverAction::HandIn));
+        if self.beginning == 0 {
+            self.answer(actions);
+            // The sender is to know of a file before that is done.
+            actions.extend(self.whole.drain(..).map(ReceiverAction::HandIn));
+        }
         if self.ending == Ending::Wanted && !self.open.values().any(|open| open.stage.is_here()) {
             self.end(actions);
         }
@@ -436,9 +455,19 @@ impl ReceiverLogic {
         // Where nothing of it is of use it gets a new unfinished file, which must not be taken for this one.
         let there = Some(there).filter(|there| !there.is_empty());
         let anew = there.is_none();
+        let mut wanted = Vec::new();
         self.go_to(id, Stage::Beginning, |id, entry| {
-            actions.push(ReceiverAction::Begin(vec![Beginning { id, entry, anew, there }]));
+            wanted.push(Beginning { id, entry, anew, there });
         });
+        self.begin(wanted, actions);
+    }
+
+    /// Files are to be taken in.
+    fn begin(&mut self, files: Vec<Beginning>, actions: &mut Vec<ReceiverAction>) {
+        if !files.is_empty() {
+            self.beginning += 1;
+            actions.push(ReceiverAction::Begin(files));
+        }
     }
 
     /// An entry cannot be received: its last word.

@@ -41,9 +41,7 @@ impl ReceiverLogic {
                 });
             }
         }
-        if !wanted.is_empty() {
-            actions.push(ReceiverAction::Begin(wanted));
-        }
+        self.begin(wanted, actions);
     }
 
     /// The sender has told what files hash to.
@@ -118,10 +116,13 @@ impl ReceiverLogic {
             // What it was skipped for is so, but the sender must not remove its own.
             (Err(error), Because::Same) => self.conclude_entry(id, Verdict::Failed(error), None),
             (Err(error), _) => self.refuse(id, error, actions),
-            (Ok(Settled::Touched), _) => self.go_to(id, Stage::Beginning, |id, entry| {
-                let wanted = Beginning { id, entry, anew: true, there: None };
-                actions.push(ReceiverAction::Begin(vec![wanted]));
-            }),
+            (Ok(Settled::Touched), _) => {
+                let mut wanted = Vec::new();
+                self.go_to(id, Stage::Beginning, |id, entry| {
+                    wanted.push(Beginning { id, entry, anew: true, there: None });
+                });
+                self.begin(wanted, actions);
+            }
             (Ok(Settled::Done), Because::Same) if self.moving => {
                 self.conclude_entry(id, Verdict::Made, None);
             }

@@ -33,9 +33,7 @@ impl ReceiverLogic {
                 Err(error) => self.refuse(id, error, actions),
             }
         }
-        if !wanted.is_empty() {
-            actions.push(ReceiverAction::Begin(wanted));
-        }
+        self.begin(wanted, actions);
         if !rest.is_empty() {
             let open = self.open.values().filter(|open| !matches!(open.stage, Stage::Looking));
             let open = Some(open.map(|open| Arc::clone(&open.entry)).collect());

@@ -53,7 +53,7 @@ impl ReceiverState {
                         self.fail(error);
                         return;
                     }
-                    ReceiverEvent::Begun(vec![(id, self.begin_split(id, entry, (&run, &task), part))])
+                    ReceiverEvent::Shared(id, self.begin_split(id, entry, (&run, &task), part))
                 }
             };
             if self.path.is_stopped() {
