@@ -130,20 +130,11 @@ pub struct Endpoint {
     followed: Vec<Vec<u8>>,
     /// What lies beneath the root, or where links lead, and no peer finds.
     hidden: Vec<PathBuf>,
-    listener: TcpListener,
+    door: Door,
     shown: RwLock<Shown>,
     secret: Digest,
     catalogues: Catalogues,
-    unauthenticated: Mutex<UnauthenticatedPeers<TcpStream>>,
-    /// UnauthenticatedPeers that had to make room, arrivals that failed, and arrivals that could not be served.
-    crowded: LogLimiter,
-    failed: LogLimiter,
-    unserved: LogLimiter,
-    draining: AtomicBool,
-    sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
-    /// Transfers from here to other endpoints.
-    relayed: AtomicUsize,
-    turns: Turns,
+    activity: Activity,
     accounts: Accounts,
     once: Mutex<HashMap<[u8; 16], OneTime>>,
     iperf3: Option<Servers>,
@@ -151,6 +142,28 @@ pub struct Endpoint {
     http: OnceLock<String>,
     revoked: Mutex<access::Revoked>,
     counted: Counted,
+}
+
+/// Where peers come in.
+#[derive(Debug)]
+struct Door {
+    listener: TcpListener,
+    unauthenticated: Mutex<UnauthenticatedPeers<TcpStream>>,
+    /// Unauthenticated peers that had to make room, arrivals that failed, and arrivals that could not be served.
+    crowded: LogLimiter,
+    failed: LogLimiter,
+    unserved: LogLimiter,
+}
+
+/// What is going on.
+#[derive(Debug, Default)]
+struct Activity {
+    /// Whether nothing new is begun.
+    draining: AtomicBool,
+    sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
+    /// Transfers from here to other endpoints.
+    relayed: AtomicUsize,
+    turns: Turns,
 }
 
 /// Who the endpoint is to those who connect.
@@ -196,24 +209,25 @@ impl Endpoint {
                 if error.kind() == std::io::ErrorKind::AddrInUse { ErrorKind::Busy } else { ErrorKind::Io };
             Error::new(kind, format!("cannot listen on {}: {error}", config.listen))
         })?;
+        let unauthenticated = UnauthenticatedPeers::new(Caps::within(host::descriptors() as u64));
+        let door = Door {
+            listener,
+            unauthenticated: Mutex::new(unauthenticated),
+            crowded: LogLimiter::default(),
+            failed: LogLimiter::default(),
+            unserved: LogLimiter::default(),
+        };
         let authorities = identity.authorities_with(None);
         let shown = RwLock::new(Shown { tls: identity.server()?, identity, authorities });
         Ok(Arc::new(Self {
             served: ServedRoot::new(root, absolute),
             followed,
             hidden,
-            listener,
+            door,
             shown,
             secret,
             catalogues,
-            unauthenticated: Mutex::new(UnauthenticatedPeers::new(Caps::within(host::descriptors() as u64))),
-            crowded: LogLimiter::default(),
-            failed: LogLimiter::default(),
-            unserved: LogLimiter::default(),
-            draining: AtomicBool::new(false),
-            sessions: Mutex::default(),
-            relayed: AtomicUsize::new(0),
-            turns: Turns::default(),
+            activity: Activity::default(),
             accounts: Accounts::new(config.allowance),
             once: Mutex::default(),
             iperf3: config.iperf3.clone().map(Servers::new),
@@ -272,9 +286,9 @@ impl Endpoint {
     /// Accepts connections until [`drain`](Self::drain) is called and the last transfer has ended.
     pub fn serve(self: &Arc<Self>) {
         loop {
-            let socket = self.listener.accept();
+            let socket = self.door.listener.accept();
             // Until the last transfer has ended its data streams may still come.
-            if self.draining.load(Relaxed) && self.is_idle() {
+            if self.activity.draining.load(Relaxed) && self.is_idle() {
                 break;
             }
             match socket {
@@ -282,7 +296,7 @@ impl Endpoint {
                 Err(error) => {
                     self.could_not_serve(&error);
                     // Out of descriptors, most likely: those of an unauthenticated peer are free in a moment.
-                    let peer = self.unauthenticated.lock().relieve(Instant::now());
+                    let peer = self.door.unauthenticated.lock().relieve(Instant::now());
                     if let Some(peer) = peer {
                         let _ = peer.shutdown(Shutdown::Both);
                     }
@@ -317,7 +331,7 @@ impl Endpoint {
 
     /// What it did since it began.
     pub fn counts(&self) -> EndpointCounts {
-        let unproven = self.unauthenticated.lock().len() as u64;
+        let unproven = self.door.unauthenticated.lock().len() as u64;
         EndpointCounts { unproven, has_root: self.root().is_ok(), ..self.counted.so_far() }
     }
 
@@ -327,32 +341,33 @@ impl Endpoint {
     }
 
     fn listens_at(&self) -> Result<SocketAddr> {
-        self.listener
+        self.door
+            .listener
             .local_addr()
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot tell where we listen: {error}")))
     }
 
     fn could_not_serve(&self, error: &std::io::Error) {
-        if let Some(count) = self.unserved.count(Instant::now()) {
+        if let Some(count) = self.door.unserved.count(Instant::now()) {
             tracing::warn!("cannot serve a connection ({count} since the last such line): {error}");
         }
     }
 
     fn is_idle(&self) -> bool {
-        self.sessions.lock().is_empty()
-            && self.relayed.load(Relaxed) == 0
+        self.activity.sessions.lock().is_empty()
+            && self.activity.relayed.load(Relaxed) == 0
             && self.iperf3.as_ref().is_none_or(Servers::is_idle)
     }
 
     /// Takes no new sessions, and lets [`serve`](Self::serve) return once the running ones have ended.
     pub fn drain(&self) {
-        self.draining.store(true, Relaxed);
+        self.activity.draining.store(true, Relaxed);
         self.wake();
     }
 
     /// Lets the accepting thread look whether it is done.
     fn wake(&self) {
-        if let Ok(mut address) = self.listener.local_addr() {
+        if let Ok(mut address) = self.door.listener.local_addr() {
             if address.ip().is_unspecified() {
                 address.set_ip(match address {
                     SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
@@ -370,7 +385,7 @@ impl Endpoint {
             Err(error) => return self.could_not_serve(&error),
         };
         let now = Instant::now();
-        let answer = self.unauthenticated.lock().arrive(origin, now, known);
+        let answer = self.door.unauthenticated.lock().arrive(origin, now, known);
         let number = match answer {
             Answer::Welcome(number, None) => number,
             Answer::Welcome(number, Some(ended)) => {
@@ -383,7 +398,7 @@ impl Endpoint {
         let endpoint = Arc::clone(self);
         let welcome = move || {
             let arrival = handshake::accept(socket, &endpoint.shown().tls, endpoint.config.clear);
-            endpoint.unauthenticated.lock().leave(number);
+            endpoint.door.unauthenticated.lock().leave(number);
             match arrival {
                 Ok(None) => {}
                 Ok(Some(arrival)) => {
@@ -393,7 +408,7 @@ impl Endpoint {
                 }
                 Err(error) => {
                     endpoint.counted.refused("handshake");
-                    if let Some(count) = endpoint.failed.count(Instant::now()) {
+                    if let Some(count) = endpoint.door.failed.count(Instant::now()) {
                         tracing::info!(
                             "{peer} was refused: {error} ({count} such connections since the last such line)"
                         );
@@ -402,13 +417,13 @@ impl Endpoint {
             }
         };
         if let Err(error) = thread::Builder::new().name("welcome".to_owned()).spawn(welcome) {
-            self.unauthenticated.lock().leave(number);
+            self.door.unauthenticated.lock().leave(number);
             self.could_not_serve(&error);
         }
     }
 
     fn made_room(&self, now: Instant) {
-        if let Some(count) = self.crowded.count(now) {
+        if let Some(count) = self.door.crowded.count(now) {
             tracing::warn!("too many connections that prove nothing: {count} ended since the last such line");
         }
     }
@@ -488,7 +503,7 @@ impl Endpoint {
                 _ => return refuse("the one-time ticket has been used or has expired"),
             },
         };
-        if self.draining.load(Relaxed) {
+        if self.activity.draining.load(Relaxed) {
             return Err(Error::new(ErrorKind::Busy, "the endpoint is shutting down"));
         }
         let place = account.enter()?;
@@ -508,7 +523,7 @@ impl Endpoint {
 
     /// The session whose streams show `name`.
     fn session(&self, name: &[u8; 16]) -> Option<Arc<Hosted>> {
-        self.sessions.lock().get(name).map(Arc::clone)
+        self.activity.sessions.lock().get(name).map(Arc::clone)
     }
 
     /// A ticket for writing to `path`, and for deleting there if `delete`.
@@ -543,17 +558,17 @@ impl Endpoint {
 
     /// Makes `hosted` known to data streams.
     fn register(&self, hosted: &Arc<Hosted>) {
-        self.sessions.lock().insert(session_name(hosted.token()), Arc::clone(hosted));
+        self.activity.sessions.lock().insert(session_name(hosted.token()), Arc::clone(hosted));
     }
 
     fn unregister(&self, hosted: &Arc<Hosted>) {
-        self.sessions.lock().remove(&session_name(hosted.token()));
+        self.activity.sessions.lock().remove(&session_name(hosted.token()));
         self.has_ended();
     }
 
     /// Something that draining waits for has ended.
     fn has_ended(&self) {
-        if self.draining.load(Relaxed) && self.is_idle() {
+        if self.activity.draining.load(Relaxed) && self.is_idle() {
             self.wake();
         }
     }
@@ -601,14 +616,14 @@ struct Here<'a> {
 
 impl<'a> Here<'a> {
     fn new(endpoint: &'a Endpoint, origin: Origin) -> Self {
-        endpoint.unauthenticated.lock().session_began(origin);
+        endpoint.door.unauthenticated.lock().session_began(origin);
         Self { endpoint, origin }
     }
 }
 
 impl Drop for Here<'_> {
     fn drop(&mut self) {
-        self.endpoint.unauthenticated.lock().session_ended(self.origin);
+        self.endpoint.door.unauthenticated.lock().session_ended(self.origin);
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Failure {
 /// Counters of one end. Bytes are of content, without headers.
 #[derive(Debug, Default)]
 pub struct Ledger {
-    files_listed: AtomicU64,
+    listing: Listing,
     files_done: AtomicU64,
     files_skipped: AtomicU64,
     files_failed: AtomicU64,
@@ -40,16 +40,28 @@ pub struct Ledger {
     modes_not_kept: AtomicU64,
     times_not_kept: AtomicU64,
     bytes_unfinished: AtomicU64,
-    bytes_listed: AtomicU64,
     bytes_skipped: AtomicU64,
     bytes_done: AtomicU64,
-    listed: AtomicBool,
     /// Bytes that left or arrived, repeats included.
     pub bytes_moved: AtomicU64,
     /// Bytes that were sent again.
     pub bytes_again: AtomicU64,
     /// Of these, bytes that the other end had not taken in when it was last asked; none at a receiver.
     in_flight: AtomicU64,
+    notes: Notes,
+}
+
+/// What was listed.
+#[derive(Debug, Default)]
+struct Listing {
+    files: AtomicU64,
+    bytes: AtomicU64,
+    is_complete: AtomicBool,
+}
+
+/// What is said in words.
+#[derive(Debug, Default)]
+struct Notes {
     failures: Mutex<Failures>,
     left_out: Mutex<LeftOutNames>,
     /// Who is told what would be done.
@@ -73,40 +85,40 @@ struct LeftOutNames {
 impl Ledger {
     /// One whose `listener` is told what would be done, where it is not done.
     pub(crate) fn of_plan(listener: Option<PlanListener>) -> Self {
-        Self { listener, ..Self::default() }
+        Self { notes: Notes { listener, ..Notes::default() }, ..Self::default() }
     }
 
     /// This would become of entries.
     pub fn would(&self, planned: Vec<Planned>) {
-        if let Some(listener) = self.listener.as_ref().filter(|_| !planned.is_empty()) {
+        if let Some(listener) = self.notes.listener.as_ref().filter(|_| !planned.is_empty()) {
             listener.tell(planned);
         }
     }
 
     /// A file was listed.
     pub fn listed(&self, size: u64) {
-        self.files_listed.fetch_add(1, Relaxed);
-        self.bytes_listed.fetch_add(size, Relaxed);
+        self.listing.files.fetch_add(1, Relaxed);
+        self.listing.bytes.fetch_add(size, Relaxed);
     }
 
     /// A file that was listed with `before` bytes turned out to have `now`.
     pub fn resized(&self, before: u64, now: u64) {
         if now >= before {
-            self.bytes_listed.fetch_add(now - before, Relaxed);
+            self.listing.bytes.fetch_add(now - before, Relaxed);
         } else {
-            self.bytes_listed.fetch_sub(before - now, Relaxed);
+            self.listing.bytes.fetch_sub(before - now, Relaxed);
         }
     }
 
     /// A file that was listed is not to be taken: it does not count.
     pub fn left_out(&self, size: u64) {
-        self.files_listed.fetch_sub(1, Relaxed);
-        self.bytes_listed.fetch_sub(size, Relaxed);
+        self.listing.files.fetch_sub(1, Relaxed);
+        self.listing.bytes.fetch_sub(size, Relaxed);
     }
 
     /// Something of the source is not copied, which is no failure.
     pub fn leaves_out(&self, path: &[u8], why: LeftOut) {
-        let mut left_out = self.left_out.lock();
+        let mut left_out = self.notes.left_out.lock();
         if left_out.list.len() < MAX_LEFT_OUT && left_out.bytes + path.len() <= MAX_LEFT_OUT_BYTES {
             left_out.bytes += path.len();
             left_out.list.push((path.to_vec(), why));
@@ -115,12 +127,12 @@ impl Ledger {
 
     /// What was left out since this was asked last: the first 1000 of it, or 1 MiB.
     pub(crate) fn take_left_out(&self) -> Vec<(Vec<u8>, LeftOut)> {
-        std::mem::take(&mut *self.left_out.lock()).list
+        std::mem::take(&mut *self.notes.left_out.lock()).list
     }
 
     /// The whole source has been listed.
     pub fn all_listed(&self) {
-        self.listed.store(true, Relaxed);
+        self.listing.is_complete.store(true, Relaxed);
     }
 
     /// A file was there already.
@@ -194,7 +206,7 @@ impl Ledger {
     /// An entry failed; `was_listed` if it had been counted by [`listed`](Self::listed).
     pub fn failed(&self, path: &[u8], error: Error, was_listed: bool) {
         if !was_listed {
-            self.files_listed.fetch_add(1, Relaxed);
+            self.listing.files.fetch_add(1, Relaxed);
         }
         self.files_failed.fetch_add(1, Relaxed);
         self.keep(std::iter::once(Failure { path: path.to_vec(), error }));
@@ -207,7 +219,7 @@ impl Ledger {
 
     /// Failures are told by the other end too, which must not fill our memory with them.
     fn keep(&self, more: impl Iterator<Item = Failure>) {
-        let mut failures = self.failures.lock();
+        let mut failures = self.notes.failures.lock();
         for failure in more {
             let bytes = size_of::<Failure>() + failure.path.len() + failure.error.message.len();
             if failures.list.len() >= MAX_FAILURES || failures.bytes + bytes > MAX_FAILURE_BYTES {
@@ -220,22 +232,22 @@ impl Ledger {
 
     /// The failures so far: the first 10,000 of them, or 8 MiB.
     pub fn failures(&self) -> Vec<Failure> {
-        self.failures.lock().list.clone()
+        self.notes.failures.lock().list.clone()
     }
 
     /// Everything but the failures.
     pub fn totals(&self) -> Totals {
         Totals {
-            files_listed: self.files_listed.load(Relaxed),
+            files_listed: self.listing.files.load(Relaxed),
             files_done: self.files_done.load(Relaxed),
             files_skipped: self.files_skipped.load(Relaxed),
             files_failed: self.files_failed.load(Relaxed),
-            bytes_listed: self.bytes_listed.load(Relaxed),
+            bytes_listed: self.listing.bytes.load(Relaxed),
             bytes_skipped: self.bytes_skipped.load(Relaxed),
             bytes_done: self.bytes_done.load(Relaxed),
             bytes_moved: self.bytes_moved.load(Relaxed),
             bytes_again: self.bytes_again.load(Relaxed),
-            listed: self.listed.load(Relaxed),
+            listed: self.listing.is_complete.load(Relaxed),
         }
     }
 
@@ -251,16 +263,16 @@ impl Ledger {
 
     /// Takes over what another end counted (third-party transfers).
     pub fn adopt(&self, totals: Totals) {
-        self.files_listed.store(totals.files_listed, Relaxed);
+        self.listing.files.store(totals.files_listed, Relaxed);
         self.files_done.store(totals.files_done, Relaxed);
         self.files_skipped.store(totals.files_skipped, Relaxed);
         self.files_failed.store(totals.files_failed, Relaxed);
-        self.bytes_listed.store(totals.bytes_listed, Relaxed);
+        self.listing.bytes.store(totals.bytes_listed, Relaxed);
         self.bytes_skipped.store(totals.bytes_skipped, Relaxed);
         self.bytes_done.store(totals.bytes_done, Relaxed);
         self.bytes_moved.store(totals.bytes_moved, Relaxed);
         self.bytes_again.store(totals.bytes_again, Relaxed);
-        self.listed.store(totals.listed, Relaxed);
+        self.listing.is_complete.store(totals.listed, Relaxed);
     }
 
     /// Takes over a failure that another end has counted (third-party transfers).

@@ -288,7 +288,7 @@ fn receive(
     // A peer that left while its request waited has nothing to begin, and would leave an empty journal.
     here(outbox)?;
     let candidate = Candidate { run: preamble.run.map(|run| run.id), session: outbox.clone() };
-    let _turn = endpoint.turns.take((account.id, id), &candidate)?;
+    let _turn = endpoint.activity.turns.take((account.id, id), &candidate)?;
     here(outbox)?;
     let removing = Removing { at_destination: preamble.deletion.is_some(), at_source: preamble.moving };
     let sources = std::mem::take(&mut preamble.sources);

@@ -91,7 +91,9 @@ pub(crate) fn between(
 
 /// Waits a moment; whether what runs for a peer may run on.
 fn goes_on(endpoint: &Endpoint, inbox: &Inbox, end: Instant) -> bool {
-    Instant::now() < end && !endpoint.draining.load(Relaxed) && matches!(inbox.receive_within(LOOK), Ok(None))
+    Instant::now() < end
+        && !endpoint.activity.draining.load(Relaxed)
+        && matches!(inbox.receive_within(LOOK), Ok(None))
 }
 
 /// Whether data may flow from here, or to here.

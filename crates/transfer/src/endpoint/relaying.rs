@@ -11,14 +11,14 @@ pub(crate) struct Relaying<'a>(&'a Endpoint);
 impl<'a> Relaying<'a> {
     /// One begins.
     pub fn begin(endpoint: &'a Endpoint) -> Self {
-        endpoint.relayed.fetch_add(1, Relaxed);
+        endpoint.activity.relayed.fetch_add(1, Relaxed);
         Self(endpoint)
     }
 }
 
 impl Drop for Relaying<'_> {
     fn drop(&mut self) {
-        self.0.relayed.fetch_sub(1, Relaxed);
+        self.0.activity.relayed.fetch_sub(1, Relaxed);
         self.0.has_ended();
     }
 }

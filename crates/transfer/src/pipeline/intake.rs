@@ -104,18 +104,27 @@ pub(crate) fn receive_frames<T>(
             carried.extend_from_slice(&block.bytes[at..filled]);
         }
         block.length = at;
-        if block.frames.is_empty() {
-            staging.release(block);
-        } else {
-            handler.deliver(block);
-        }
-        if counts.frames > 0 {
-            handler.taken(counts.frames, counts.bytes, counts.damaged);
-        }
+        hand_on(block, counts, staging, handler);
         result?;
         if ended {
             return Ok(());
         }
+    }
+}
+
+/// Passes checked frames on, and says what was taken from the stream.
+fn hand_on<T>(
+    block: Block<Arrived<T>>,
+    counts: Counts,
+    staging: &Staging<Arrived<T>>,
+    handler: &impl FrameHandler<T>,
+) {
+    match block.frames.is_empty() {
+        true => staging.release(block),
+        false => handler.deliver(block),
+    }
+    if counts.frames > 0 {
+        handler.taken(counts.frames, counts.bytes, counts.damaged);
     }
 }
 

@@ -67,9 +67,8 @@ pub struct FileSink {
     only_new: AtomicBool,
     apart: Arc<Apart>,
     appearance: Arc<Appearance>,
-    /// Whether the directory was made for this transfer, and the mode that it gets at the end.
-    made: bool,
-    mode: OnceLock<Mode>,
+    /// The mode that the directory gets at the end, if it was made for this transfer.
+    made: Option<OnceLock<Mode>>,
     spellings: Spellings,
     /// The last directory that was found to be on the destination's own file system.
     checked_mount: Mutex<Option<Vec<u8>>>,
@@ -85,6 +84,22 @@ struct Directories {
     renamed_into: HashMap<Vec<u8>, Arc<Root>>,
     /// The last that was asked for: neighbours follow each other.
     last: Option<(Vec<u8>, Arc<Root>)>,
+}
+
+/// Where unfinished files lie: for a copy, and where what an earlier one left is only looked at.
+fn work_dirs(
+    base: Option<&Root>,
+    id: &TransferId,
+    purpose: Purpose,
+) -> Result<(Option<WorkDir>, Option<WorkDir>)> {
+    Ok(match (base, purpose) {
+        (Some(base), Purpose::Copy) => {
+            abandoned::expire(base, id);
+            (Some(WorkDir::make(base, id)?), None)
+        }
+        (Some(base), Purpose::Plan) => (None, WorkDir::look(base, id)),
+        _ => (None, None),
+    })
 }
 
 /// Where beneath `root` the files of the destination `path` lie, and what the one file is called there, if it is `single`
@@ -165,28 +180,19 @@ impl FileSink {
         {
             return Err(special(&shown));
         }
-        let left = base.as_ref().filter(|_| purpose == Purpose::Plan);
-        let left = left.and_then(|base| WorkDir::look(base, &work_id(id, new_name.as_ref())));
-        let work = match base.as_ref().filter(|_| purpose == Purpose::Copy) {
-            None => None,
-            Some(base) => {
-                let id = work_id(id, new_name.as_ref());
-                abandoned::expire(base, &id);
-                Some(WorkDir::make(base, &id).map_err(|error| unusable(&shown, error))?)
-            }
-        };
+        let (work, left) = work_dirs(base.as_ref(), &work_id(id, new_name.as_ref()), purpose)
+            .map_err(|error| unusable(&shown, error))?;
         Ok(Self {
             base,
             base_path,
             work,
             left,
-            made: made && new_name.is_none() && purpose == Purpose::Copy,
+            made: (made && new_name.is_none() && purpose == Purpose::Copy).then(OnceLock::new),
             new_name,
             directories: Mutex::default(),
             backup: OnceLock::new(),
             only_new: AtomicBool::new(false),
             appearance: Arc::default(),
-            mode: OnceLock::new(),
             spellings: Spellings::default(),
             checked_mount: Mutex::default(),
             apart: Arc::new(apart),
@@ -223,10 +229,10 @@ impl FileSink {
     /// The source's directory has this mode, and so has ours at the end if it was made for it. Until then it is no more
     /// open to others.
     fn keep_mode(&self, mode: Option<u32>) {
-        if let (true, Some(mode), Ok(base)) = (self.made, mode, self.base()) {
+        if let (Some(made), Some(mode), Ok(base)) = (&self.made, mode, self.base()) {
             let special = fstat(base).map_or(0, |stat| stat.st_mode & 0o7000);
             let _ = fchmod(base, Mode::from_raw_mode(special | mode & 0o777 | 0o700));
-            let _ = self.mode.set(Mode::from_raw_mode(special | mode & 0o777));
+            let _ = made.set(Mode::from_raw_mode(special | mode & 0o777));
         }
     }
 
@@ -638,7 +644,7 @@ impl Sink for FileSink {
         if let (Some(work), Some(base)) = (&self.work, &self.base) {
             work.remove(base);
         }
-        if let (Some(mode), Some(base)) = (self.mode.get(), &self.base) {
+        if let (Some(mode), Some(base)) = (self.made.as_ref().and_then(OnceLock::get), &self.base) {
             let _ = fchmod(base, *mode);
         }
     }
