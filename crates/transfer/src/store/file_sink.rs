@@ -67,8 +67,9 @@ pub struct FileSink {
     only_new: AtomicBool,
     apart: Arc<Apart>,
     appearance: Arc<Appearance>,
-    /// The mode that the directory gets at the end, if it was made for this transfer.
-    made: Option<OnceLock<Mode>>,
+    /// Whether the directory was made for this transfer, and the mode that it gets at the end.
+    made: bool,
+    mode: OnceLock<Mode>,
     spellings: Spellings,
     /// The last directory that was found to be on the destination's own file system.
     checked_mount: Mutex<Option<Vec<u8>>>,
@@ -187,7 +188,8 @@ impl FileSink {
             base_path,
             work,
             left,
-            made: (made && new_name.is_none() && purpose == Purpose::Copy).then(OnceLock::new),
+            made: made && new_name.is_none() && purpose == Purpose::Copy,
+            mode: OnceLock::new(),
             new_name,
             directories: Mutex::default(),
             backup: OnceLock::new(),
@@ -229,10 +231,10 @@ impl FileSink {
     /// The source's directory has this mode, and so has ours at the end if it was made for it. Until then it is no more
     /// open to others.
     fn keep_mode(&self, mode: Option<u32>) {
-        if let (Some(made), Some(mode), Ok(base)) = (&self.made, mode, self.base()) {
+        if let (true, Some(mode), Ok(base)) = (self.made, mode, self.base()) {
             let special = fstat(base).map_or(0, |stat| stat.st_mode & 0o7000);
             let _ = fchmod(base, Mode::from_raw_mode(special | mode & 0o777 | 0o700));
-            let _ = made.set(Mode::from_raw_mode(special | mode & 0o777));
+            let _ = self.mode.set(Mode::from_raw_mode(special | mode & 0o777));
         }
     }
 
@@ -644,7 +646,7 @@ impl Sink for FileSink {
         if let (Some(work), Some(base)) = (&self.work, &self.base) {
             work.remove(base);
         }
-        if let (Some(mode), Some(base)) = (self.made.as_ref().and_then(OnceLock::get), &self.base) {
+        if let (Some(mode), Some(base)) = (self.mode.get(), &self.base) {
             let _ = fchmod(base, *mode);
         }
     }
