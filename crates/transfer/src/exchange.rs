@@ -89,6 +89,11 @@ impl Owner {
             Self::Receive(owner) => owner.turn().map(|()| false),
         }
     }
+
+    /// Whether everything was sent from here.
+    fn has_sent_all(&self) -> bool {
+        matches!(self, Self::Send(owner) if owner.has_finished())
+    }
 }
 
 impl Side {
@@ -98,11 +103,6 @@ impl Side {
             Self::Send(_) => Part::Receiver,
             Self::Receive(..) => Part::Sender,
         }
-    }
-
-    /// Whether everything was sent from here.
-    fn has_sent_all(&self) -> bool {
-        matches!(self, Self::Send(sender) if sender.has_finished())
     }
 
     /// Lets so many workers run on this end.
@@ -292,7 +292,7 @@ pub(crate) fn converse(
             Err(error) => return Err(side.failure().unwrap_or(error)),
         };
         if let Some(message) = &message {
-            if side.has_sent_all() {
+            if owner.has_sent_all() {
                 phase = Phase::Ending;
             }
             order::check(message, parts, phase)?;

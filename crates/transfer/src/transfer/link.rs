@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::pipeline::dialer::Dialer;
 use crate::quota::Quota;
 use crate::spec::Iperf3Test;
+use crate::sys::clock::Instant;
 use crate::terms::{Purpose, Terms};
 use crate::text::foreign;
 use crate::wire::greeting::{Capabilities, Spoken, Welcome};
@@ -110,12 +111,12 @@ impl Link {
 
     /// What the endpoint answers to what was asked.
     pub fn answer(&self) -> Result<Message> {
-        self.answer_within(ANSWER)
+        self.answer_within(ANSWER, &mut || Ok(()))
     }
 
-    fn answer_within(&self, time: Duration) -> Result<Message> {
+    fn answer_within(&self, time: Duration, meanwhile: &mut dyn FnMut() -> Result<()>) -> Result<Message> {
         if self.unwelcomed.swap(false, Relaxed) {
-            let welcome = match self.hear(time)? {
+            let welcome = match self.hear(time, meanwhile)? {
                 Message::Welcome(welcome) => welcome.read()?,
                 _ => Welcome::default(),
             };
@@ -123,15 +124,25 @@ impl Link {
                 return Err(Error::protocol(format!("the endpoint at {} did not say welcome", self.place)));
             }
         }
-        self.hear(time)
+        self.hear(time, meanwhile)
     }
 
-    fn hear(&self, time: Duration) -> Result<Message> {
-        let late =
-            || Error::new(ErrorKind::Connection, format!("the endpoint at {} did not answer", self.place));
-        match self.inbox.receive_within(time)?.ok_or_else(late)? {
-            Message::Refused(error) => Err(error.within(format!("the endpoint at {}", self.place))),
-            message => Ok(message),
+    /// What is said within `time`; this end does something `meanwhile`, each time it is nudged.
+    fn hear(&self, time: Duration, meanwhile: &mut dyn FnMut() -> Result<()>) -> Result<Message> {
+        let end = Instant::now() + time;
+        loop {
+            meanwhile()?;
+            match self.inbox.receive_within(end.saturating_duration_since(Instant::now()))? {
+                Some(Message::Refused(error)) => {
+                    return Err(error.within(format!("the endpoint at {}", self.place)));
+                }
+                Some(message) => return Ok(message),
+                None if Instant::now() < end => {}
+                None => {
+                    let why = format!("the endpoint at {} did not answer", self.place);
+                    return Err(Error::new(ErrorKind::Connection, why));
+                }
+            }
         }
     }
 
@@ -150,7 +161,12 @@ impl Link {
     /// # Errors
     /// It refuses.
     pub fn accepted(&self) -> Result<Agreement> {
-        match self.answer()? {
+        self.accepted_meanwhile(&mut || Ok(()))
+    }
+
+    /// The same; this end does something `meanwhile`, each time it is nudged.
+    pub(crate) fn accepted_meanwhile(&self, meanwhile: &mut dyn FnMut() -> Result<()>) -> Result<Agreement> {
+        match self.answer_within(ANSWER, meanwhile)? {
             Message::Accepted(agreement) => agreement.read(),
             _ => Err(Error::protocol("the endpoint answered something else than was asked")),
         }
@@ -186,7 +202,7 @@ pub fn iperf3_between(
     let link = Link::open(from, pki)?;
     let limit_s = u32::try_from(limit.as_secs()).unwrap_or(u32::MAX).max(1);
     link.ask(&RequestKind::Iperf3To { destination, test, limit_s }.into())?;
-    match link.answer_within(limit + ANSWER)? {
+    match link.answer_within(limit + ANSWER, &mut || Ok(()))? {
         Message::Iperf3Report(report) => {
             link.outbox.close();
             Ok(report)

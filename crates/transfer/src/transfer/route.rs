@@ -245,7 +245,7 @@ pub(crate) fn push(
     let (supply, accepted) = streams_to(address, &link, setup);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     // It offers while the endpoint makes up its mind.
-    let (sender, owner) = Sender::start(
+    let (sender, mut owner) = Sender::start(
         source,
         setup.terms.clone(),
         link.outbox.clone(),
@@ -254,7 +254,7 @@ pub(crate) fn push(
         &setup.share,
         Peer { patience: Some(setup.stall), asked: false },
     );
-    accepted(link.accepted()?.token);
+    accepted(link.accepted_meanwhile(&mut || owner.turn().map(drop))?.token);
     let Link { outbox, inbox, .. } = link;
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = (Side::Send(sender), Owner::Send(owner));

@@ -1,6 +1,6 @@
 //! What the sending end counts, and who waits there.
 
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate_control::PerStage;
@@ -8,8 +8,31 @@ use tidegate_control::PerStage;
 use super::{Sender, SenderState};
 use crate::counters::{Counters, Glimpse, StageGlimpse};
 use crate::pipeline::waits::WorkerTime;
+use crate::sys::clock::Instant;
 use crate::sys::processors::CpuTime;
 use crate::sys::sync::Mutex;
+
+/// What it counts as it goes.
+#[derive(Debug)]
+pub(super) struct Tally {
+    pub started: Instant,
+    /// Bytes.
+    pub read: AtomicU64,
+    /// Bytes.
+    pub sent: AtomicU64,
+    /// Readers without work.
+    pub readers_idle: Mutex<WorkerTime>,
+    /// Streams' workers that read for themselves, without work.
+    pub streams_idle: Mutex<WorkerTime>,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        let (read, sent) = (AtomicU64::new(0), AtomicU64::new(0));
+        let (readers_idle, streams_idle) = (Mutex::default(), Mutex::default());
+        Self { started: Instant::now(), read, sent, readers_idle, streams_idle }
+    }
+}
 
 impl Sender {
     /// What was counted so far.
@@ -19,9 +42,9 @@ impl Sender {
         let (reading, sending) = shared.waited();
         let worked = self.readers.ran().saturating_sub(shared.readers_waited_in_all());
         Counters {
-            at_us: shared.started.elapsed().as_micros() as u64,
-            read: shared.read_bytes.load(Relaxed),
-            network: shared.sent_bytes.load(Relaxed),
+            at_us: shared.tally.started.elapsed().as_micros() as u64,
+            read: shared.tally.read.load(Relaxed),
+            network: shared.tally.sent.load(Relaxed),
             written: 0,
             // Whoever reads in place is as quick as memory: nobody waits for it, as with full staging.
             staging_used: match shared.direct.load(Relaxed) || shared.terms.streams_read() {
@@ -46,9 +69,9 @@ impl Sender {
     pub fn glimpse(&self) -> Glimpse {
         let shared = &self.shared;
         let (reading, sending) = shared.waited();
-        let sent = shared.sent_bytes.load(Relaxed);
+        let sent = shared.tally.sent.load(Relaxed);
         let (acknowledged, held_back) = shared.data_streams.progress();
-        let read = StageGlimpse { moved: shared.read_bytes.load(Relaxed), waited: reading };
+        let read = StageGlimpse { moved: shared.tally.read.load(Relaxed), waited: reading };
         let network = StageGlimpse { moved: acknowledged.unwrap_or(sent), waited: sending + held_back };
         PerStage { read: self.has_read_stage().then_some(read), network: Some(network), write: None }
     }
@@ -58,13 +81,13 @@ impl SenderState {
     /// Of those who wait, as many as these count.
     pub(super) fn allow(&self, readers: u16, streams: u16) {
         self.staging.allow(readers, streams);
-        self.readers_idle.lock().allow(readers);
-        self.streams_idle.lock().allow(streams);
+        self.tally.readers_idle.lock().allow(readers);
+        self.tally.streams_idle.lock().allow(streams);
     }
 
     /// How long readers had nothing to do, those too that may not run any more.
     fn readers_waited_in_all(&self) -> Duration {
-        let idle = self.readers_idle.lock().of_all();
+        let idle = self.tally.readers_idle.lock().of_all();
         self.staging.waited_in_all().0 + idle
     }
 
@@ -75,8 +98,8 @@ impl SenderState {
         let idle = |idle: &Mutex<WorkerTime>| idle.lock().total();
         // Zeros are made in place of being read: there is no stage that could do more of it.
         let in_place = if self.source.has_read_stage() { self.shortcut.in_place() } else { Duration::ZERO };
-        let readers = (filling + idle(&self.readers_idle)).saturating_sub(in_place);
-        let streams = taking + idle(&self.streams_idle) + in_place;
+        let readers = (filling + idle(&self.tally.readers_idle)).saturating_sub(in_place);
+        let streams = taking + idle(&self.tally.streams_idle) + in_place;
         (readers, streams)
     }
 }

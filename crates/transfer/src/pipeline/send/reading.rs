@@ -91,7 +91,7 @@ impl SenderState {
         let mut own = ReaderState::new(self);
         let turn = || if self.direct.load(Relaxed) { Admission::Wait } else { Admission::Take };
         while gate.pass(index) {
-            let Some(work) = self.work.take(turn, &self.readers_idle) else { return };
+            let Some(work) = self.work.take(turn, &self.tally.readers_idle) else { return };
             self.read_work(work, &mut Queued { shared: self, index, gate }, &mut own);
         }
     }
@@ -100,7 +100,7 @@ impl SenderState {
     pub(super) fn read_work(&self, work: Work<SendFile>, outlet: &mut dyn Outlet, own: &mut ReaderState) {
         match work {
             Work::Chunk(claim) => {
-                self.read_chunk(&claim, outlet, own).unwrap_or_else(|error| self.abandon(&claim.file, error));
+                self.read_chunk(&claim, outlet, own).unwrap_or_else(|error| self.give_up(&claim.file, error));
                 // Of a file that has ended nothing is given back: it would be handed out for ever.
                 if claim.file.ended.load(Relaxed) {
                     self.work.forget(&claim);
@@ -182,7 +182,7 @@ impl SenderState {
                 .open(&file.listed, 0..file.size)
                 .and_then(|mut r| self.read_frame(file, &mut *r, 0..file.size, &mut block, own));
             if let Err(error) = read {
-                self.abandon(file, error);
+                self.give_up(file, error);
             }
         }
         self.tell(&mut own.hashes);
@@ -245,9 +245,9 @@ impl SenderState {
         buffer: &mut [u8],
     ) -> Result<BlockContent> {
         let mut content = BlockContent::Zero;
-        in_portions(throttle, None, buffer.len(), &self.stopped, |portion| {
+        in_portions(throttle, None, buffer.len(), &self.ending.stopped, |portion| {
             let read = reader.read(offset + portion.start as u64, &mut buffer[portion.clone()])?;
-            self.read_bytes.fetch_add(portion.len() as u64, Relaxed);
+            self.tally.read.fetch_add(portion.len() as u64, Relaxed);
             match (content, read) {
                 (BlockContent::Zero, BlockContent::Zero) => {}
                 // Nothing was put there for the zeros before and between what is none.

@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{SendFile, SenderState};
 use crate::error::{Error, ErrorKind, Result};
 use crate::manifest::{BLOCK, SEGMENT};
-use crate::offer::Again;
 
 /// How often one file's damaged bytes are sent again before it is given up.
 const RESEND_LIMIT: u64 = 64 * SEGMENT;
@@ -17,23 +16,18 @@ const MAX_URGENT: usize = 64 << 10;
 
 impl SenderState {
     /// The receiver wants a range again.
-    pub(super) fn again(&self, Again { file, range }: Again) -> Result<()> {
-        let found = self.pending.lock().files.get(&file).map(Arc::clone);
-        let Some(file) = found else { return Ok(()) };
-        if range.start >= range.end || range.end > file.size || !range.start.is_multiple_of(BLOCK) {
-            return Ok(());
-        }
+    pub(super) fn again(&self, file: &Arc<SendFile>, range: Range<u64>) -> Result<()> {
         if self.work.urgent() >= MAX_URGENT {
             return Err(Error::protocol("the receiver wants more again than can have been on its way"));
         }
-        self.resend(&file, range);
+        self.resend(file, range);
         Ok(())
     }
 
     /// Sends a range again that was on its way.
     pub(super) fn resend(&self, file: &Arc<SendFile>, range: Range<u64>) {
         // Streams that we cut ourselves at the end lose nothing that will be sent again.
-        if file.ended.load(Relaxed) || self.stopped.load(Relaxed) {
+        if file.ended.load(Relaxed) || self.is_stopped() {
             return;
         }
         let length = range.end - range.start;
@@ -41,7 +35,7 @@ impl SenderState {
         // However little of a block is wanted, it is read.
         if file.resent.fetch_add(length.next_multiple_of(BLOCK), Relaxed) > RESEND_LIMIT.max(4 * file.size) {
             let why = format!("{} arrived damaged again and again: given up", file.listed.entry.path);
-            self.abandon(file, Error::new(ErrorKind::Corrupt, why));
+            self.give_up(file, Error::new(ErrorKind::Corrupt, why));
             return;
         }
         self.work.push_urgent(Arc::clone(file), range);

@@ -101,14 +101,14 @@ impl Outlet for OneStream<'_> {
 
     fn deliver(&mut self, block: Block<Sent>) {
         let (shared, slot) = (self.0.shared, &mut *self.0.slot);
-        while shared.data_stream(slot).is_none() && !shared.stopped.load(Relaxed) {
+        while shared.data_stream(slot).is_none() && !shared.is_stopped() {
             shared.rest(slot.pause());
         }
         self.0.send_or_queue(block);
     }
 
     fn goes_on(&self) -> bool {
-        self.0.is_wanted() && !self.0.shared.stopped.load(Relaxed)
+        self.0.is_wanted() && !self.0.shared.is_stopped()
     }
 }
 
@@ -123,14 +123,14 @@ impl SenderState {
         let turn = || if direct() && self.staging.is_empty() { Admission::Take } else { Admission::Leave };
         while gate.pass(index) {
             self.rest(slot.pause());
-            if let Some(work) = self.work.take(turn, &self.streams_idle) {
+            if let Some(work) = self.work.take(turn, &self.tally.streams_idle) {
                 let (slot, throttle) = (&mut slot, throttle.as_ref());
                 let worker = ReadingStreamer { shared: self, index, gate, slot, throttle };
                 let mut outlet = Direct { worker, pass: None, stranded: false };
                 self.read_work(work, &mut outlet, &mut reader);
                 continue;
             }
-            match self.staging.take_while(|| !direct() || self.stopped.load(Relaxed)) {
+            match self.staging.take_while(|| !direct() || self.is_stopped()) {
                 Some(block) => {
                     self.send_or_queue(&mut slot, block, throttle.as_ref());
                 }
@@ -146,7 +146,7 @@ impl SenderState {
     /// Waits for `time`, or until stopped.
     fn rest(&self, time: Duration) {
         let end = Instant::now() + time;
-        while Instant::now() < end && !self.stopped.load(Relaxed) {
+        while Instant::now() < end && !self.is_stopped() {
             thread::sleep(Duration::from_millis(10).min(time));
         }
     }
@@ -158,14 +158,14 @@ impl SenderState {
         let throttle = Throttle::new(self.terms.limits.network);
         let (mut slot, mut reader) = (StreamSlot::new(index), ReaderState::new(self));
         while gate.pass(index) {
-            let Some(work) = self.work.take(|| Admission::Take, &self.streams_idle) else { break };
+            let Some(work) = self.work.take(|| Admission::Take, &self.tally.streams_idle) else { break };
             let (slot, throttle) = (&mut slot, throttle.as_ref());
             let worker = ReadingStreamer { shared: self, index, gate, slot, throttle };
             self.read_work(work, &mut OneStream(worker), &mut reader);
             if !self.terms.pipelining
                 && let Some(data_stream) = slot.data_stream.take()
             {
-                while !self.data_streams.is_settled(&data_stream) && !self.stopped.load(Relaxed) {
+                while !self.data_streams.is_settled(&data_stream) && !self.is_stopped() {
                     thread::sleep(Duration::from_millis(1));
                 }
                 self.data_streams.finish(data_stream);
@@ -206,18 +206,18 @@ impl SenderState {
         let mut uncounted = bytes;
         let sent = self.data_streams.take_up(data_stream, block).and_then(|()| {
             let length = block.wire_length();
-            in_portions(throttle, self.link.as_ref(), length, &self.stopped, |portion| {
+            in_portions(throttle, self.link.as_ref(), length, &self.ending.stopped, |portion| {
                 // What follows the headers, as far as it is known; what is zeros takes nothing.
                 let counts = uncounted.min(portion.len() as u64);
                 data_stream.write(block, portion)?;
                 uncounted -= counts;
-                self.sent_bytes.fetch_add(counts, Relaxed);
+                self.tally.sent.fetch_add(counts, Relaxed);
                 Ok(())
             })
         });
         match sent {
             Ok(()) => {
-                self.sent_bytes.fetch_add(uncounted, Relaxed);
+                self.tally.sent.fetch_add(uncounted, Relaxed);
                 self.data_streams.written(data_stream, bytes).iter().for_each(Sent::arrived);
                 self.ledger.bytes_moved.fetch_add(bytes, Relaxed);
                 true
@@ -238,7 +238,7 @@ impl SenderState {
     fn data_stream<'l>(&self, slot: &'l mut StreamSlot) -> Option<&'l mut DataStream> {
         if slot.data_stream.is_none() {
             let worker = slot.worker;
-            let opened = open_patiently(|| self.data_streams.open(worker), || self.stopped.load(Relaxed));
+            let opened = open_patiently(|| self.data_streams.open(worker), || self.is_stopped());
             slot.data_stream = opened.unwrap_or_else(|error| {
                 self.fail(error);
                 None
