@@ -22,8 +22,6 @@ pub(crate) enum Count {
     Already(u64),
     /// A file is complete, of which so many bytes had to be moved.
     Done(u64),
-    /// So many bytes come again.
-    Again(u64),
     /// An entry failed.
     Failed {
         /// Its path.
@@ -54,9 +52,6 @@ impl Ledger {
             Count::Refreshed => self.refreshed(),
             Count::Already(bytes) => self.already(bytes),
             Count::Done(fresh) => self.done(fresh),
-            Count::Again(bytes) => {
-                self.bytes_again.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
-            }
             Count::Failed { path, error, was_listed } => self.failed(&path, error, was_listed),
             Count::Deleted(entries) => self.deleted(entries),
             Count::NotDeleted(error) => self.not_deleted(error),

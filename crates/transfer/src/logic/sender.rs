@@ -22,6 +22,8 @@ use crate::wire::message::Message;
 
 mod deciding;
 mod ending;
+#[cfg(test)]
+mod tests;
 
 /// Most messages of names that a receiver may want at a time.
 const MAX_WANTED: u32 = 64;
