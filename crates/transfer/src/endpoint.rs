@@ -5,6 +5,7 @@
 pub mod access;
 mod accounts;
 mod counted;
+mod door;
 mod files;
 mod hosted;
 mod iperf3;
@@ -23,7 +24,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ use crate::quota::{Allowance, Held, remember};
 use crate::record::Record;
 use crate::sys::clock::{self, Instant};
 use crate::sys::confined::{self, Root};
-use crate::sys::net::{self, Shutdown, TcpListener, TcpStream};
+use crate::sys::net::{self, Shutdown, TcpStream};
 use crate::sys::sync::{Mutex, RwLock};
 use crate::sys::thread;
 use crate::sys::{fs, host, lock, random};
@@ -51,12 +52,11 @@ use crate::wire::tls::{Identity, write_private};
 use accounts::{Account, Accounts};
 use counted::Counted;
 pub use counted::{EndpointCounts, Moved};
+use door::{Activity, Door};
 use hosted::Hosted;
 use iperf3::Servers;
-use log_limiter::LogLimiter;
 use served::ServedRoot;
-use turns::Turns;
-use unauthenticated::{Answer, Caps, Origin, UnauthenticatedPeers};
+use unauthenticated::{Answer, Origin};
 
 /// How long a one-time ticket holds.
 const ONE_TIME: Duration = Duration::from_secs(120);
@@ -144,28 +144,6 @@ pub struct Endpoint {
     counted: Counted,
 }
 
-/// Where peers come in.
-#[derive(Debug)]
-struct Door {
-    listener: TcpListener,
-    unauthenticated: Mutex<UnauthenticatedPeers<TcpStream>>,
-    /// Unauthenticated peers that had to make room, arrivals that failed, and arrivals that could not be served.
-    crowded: LogLimiter,
-    failed: LogLimiter,
-    unserved: LogLimiter,
-}
-
-/// What is going on.
-#[derive(Debug, Default)]
-struct Activity {
-    /// Whether nothing new is begun.
-    draining: AtomicBool,
-    sessions: Mutex<HashMap<[u8; 16], Arc<Hosted>>>,
-    /// Transfers from here to other endpoints.
-    relayed: AtomicUsize,
-    turns: Turns,
-}
-
 /// Who the endpoint is to those who connect.
 #[derive(Clone, Debug)]
 struct Shown {
@@ -209,14 +187,7 @@ impl Endpoint {
                 if error.kind() == std::io::ErrorKind::AddrInUse { ErrorKind::Busy } else { ErrorKind::Io };
             Error::new(kind, format!("cannot listen on {}: {error}", config.listen))
         })?;
-        let unauthenticated = UnauthenticatedPeers::new(Caps::within(host::descriptors() as u64));
-        let door = Door {
-            listener,
-            unauthenticated: Mutex::new(unauthenticated),
-            crowded: LogLimiter::default(),
-            failed: LogLimiter::default(),
-            unserved: LogLimiter::default(),
-        };
+        let door = Door::at(listener);
         let authorities = identity.authorities_with(None);
         let shown = RwLock::new(Shown { tls: identity.server()?, identity, authorities });
         Ok(Arc::new(Self {

@@ -66,7 +66,7 @@ pub(crate) enum ReceiverEvent {
     /// What a file that is there hashes to.
     Digested(FileId, Result<Digest>),
     /// A file that is there got its mode and time, or was found to be touched.
-    Settled(FileId, Result<Settled>),
+    Settled(FileId, Result<SettlementOutcome>),
     /// These segments of an unfinished file are there.
     Found(FileId, Vec<(u64, Digest)>),
     /// An unfinished file was read again: all segments that are there.
@@ -134,7 +134,7 @@ pub(crate) struct Settlement {
 
 /// What came of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Settled {
+pub(crate) enum SettlementOutcome {
     /// It was done.
     Done,
     /// Somebody has touched it.

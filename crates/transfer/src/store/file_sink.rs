@@ -18,7 +18,6 @@ use crate::manifest::{BLOCK, Entry, Kind, Timestamp};
 use crate::path::{RelPath, WORK_DIR, split};
 use crate::quota::Quota;
 use crate::spec::{RunId, TransferId};
-use crate::store::abandoned;
 use crate::store::apart::{Apart, deepest};
 use crate::store::appearance::{Appearance, times};
 use crate::store::backup::Backup;
@@ -40,12 +39,14 @@ use crate::text::show;
 mod mounts;
 mod refused;
 mod spellings;
+mod unfinished;
 mod work_names;
 
 use refused::{
     IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, there_by_now, unreached, unusable,
 };
 use spellings::Spellings;
+use unfinished::work_dirs;
 use work_names::{is_part_name, part_name, split_id, work_id};
 
 /// Directories kept open so that small files need no path resolution each.
@@ -85,22 +86,6 @@ struct Directories {
     renamed_into: HashMap<Vec<u8>, Arc<Root>>,
     /// The last that was asked for: neighbours follow each other.
     last: Option<(Vec<u8>, Arc<Root>)>,
-}
-
-/// Where unfinished files lie: for a copy, and where what an earlier one left is only looked at.
-fn work_dirs(
-    base: Option<&Root>,
-    id: &TransferId,
-    purpose: Purpose,
-) -> Result<(Option<WorkDir>, Option<WorkDir>)> {
-    Ok(match (base, purpose) {
-        (Some(base), Purpose::Copy) => {
-            abandoned::expire(base, id);
-            (Some(WorkDir::make(base, id)?), None)
-        }
-        (Some(base), Purpose::Plan) => (None, WorkDir::look(base, id)),
-        _ => (None, None),
-    })
 }
 
 /// Where beneath `root` the files of the destination `path` lie, and what the one file is called there, if it is `single`

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Beginning, Comparison, Open, ReceiverAction, ReceiverLogic, Settled, Settlement, Stage};
+use super::{
+    Beginning, Comparison, Open, ReceiverAction, ReceiverLogic, Settlement, SettlementOutcome, Stage,
+};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::logic::count::Count;
@@ -107,7 +109,7 @@ impl ReceiverLogic {
     pub(super) fn settled(
         &mut self,
         id: FileId,
-        settled: Result<Settled>,
+        settled: Result<SettlementOutcome>,
         actions: &mut Vec<ReceiverAction>,
     ) {
         let Some(Open { entry, stage: Stage::Settling(because), .. }) = self.open.get(&id) else { return };
@@ -116,18 +118,18 @@ impl ReceiverLogic {
             // What it was skipped for is so, but the sender must not remove its own.
             (Err(error), Because::Same) => self.conclude_entry(id, Verdict::Failed(error), None),
             (Err(error), _) => self.refuse(id, error, actions),
-            (Ok(Settled::Touched), _) => {
+            (Ok(SettlementOutcome::Touched), _) => {
                 let mut wanted = Vec::new();
                 self.go_to(id, Stage::Beginning, |id, entry| {
                     wanted.push(Beginning { id, entry, anew: true, there: None });
                 });
                 self.begin(wanted, actions);
             }
-            (Ok(Settled::Done), Because::Same) if self.moving => {
+            (Ok(SettlementOutcome::Done), Because::Same) if self.moving => {
                 self.conclude_entry(id, Verdict::Made, None);
             }
-            (Ok(Settled::Done), Because::Same) => drop(self.open.remove(&id)),
-            (Ok(Settled::Done), because) => {
+            (Ok(SettlementOutcome::Done), Because::Same) => drop(self.open.remove(&id)),
+            (Ok(SettlementOutcome::Done), because) => {
                 actions.push(ReceiverAction::Count(Count::Skipped(size)));
                 let refreshes = because != Because::Verified { refreshes: false };
                 if refreshes {

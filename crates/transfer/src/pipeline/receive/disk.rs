@@ -14,7 +14,9 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::journal::{Left, Leftovers};
 use crate::logic::deciding::Policy;
-use crate::logic::receiver::{Beginning, Begun, Findings, Look, ReceiverEvent, Settled, Settlement};
+use crate::logic::receiver::{
+    Beginning, Begun, Findings, Look, ReceiverEvent, Settlement, SettlementOutcome,
+};
 use crate::manifest::{Entry, FileId, Kind, Timestamp};
 use crate::mirror::Mirror;
 use crate::mirror::plan::Extraneous;
@@ -42,7 +44,7 @@ pub(super) enum Task {
 }
 
 /// What tasks are done with.
-pub(super) struct Disk {
+pub(super) struct DestinationDisk {
     pub shared: Arc<ReceiverState>,
     pub policy: Policy,
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
@@ -58,9 +60,9 @@ pub(super) struct Disk {
     pub continued: mpsc::Sender<Continued>,
 }
 
-tidegate_contract::opaque!(Disk);
+tidegate_contract::opaque!(DestinationDisk);
 
-impl Disk {
+impl DestinationDisk {
     /// Does what is asked for until nobody can ask, or everything ends. What was decided on earlier entries comes before later
     /// ones are looked at.
     pub fn work(mut self, tasks: &mpsc::Receiver<Task>) {
@@ -235,9 +237,9 @@ impl Disk {
 
     // Files --------------------------------------------------------------------------------------------
 
-    fn settle(&self, entry: &Entry, settlement: &Settlement) -> Result<Settled> {
+    fn settle(&self, entry: &Entry, settlement: &Settlement) -> Result<SettlementOutcome> {
         if settlement.untouched_since.is_some_and(|mtime| !self.still_has(entry, mtime)) {
-            return Ok(Settled::Touched);
+            return Ok(SettlementOutcome::Touched);
         }
         let refreshed = if settlement.refreshes { self.sink().refresh(entry) } else { Ok(()) };
         match (refreshed, settlement.root) {
@@ -248,7 +250,7 @@ impl Disk {
         if settlement.is_synced {
             self.sink().settle(entry)?;
         }
-        Ok(Settled::Done)
+        Ok(SettlementOutcome::Done)
     }
 
     /// Whether nobody has touched what bears the entry's name since it got `mtime`.

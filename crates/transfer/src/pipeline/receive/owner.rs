@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::disk::{Disk, Task};
+use super::disk::{DestinationDisk, Task};
 use super::names::Offered;
 use super::splitting::Splitting;
 use super::streams::{NewStream, Streams};
@@ -71,7 +71,7 @@ impl ReceiverOwner {
         let (tasks, to_do) = mpsc::channel();
         let (to_hand_in, vouched) = mpsc::channel();
         let (to_continue, continued) = mpsc::channel();
-        let disk = Disk {
+        let disk = DestinationDisk {
             shared: Arc::clone(shared),
             policy,
             catalogue,
