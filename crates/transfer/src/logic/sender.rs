@@ -266,7 +266,7 @@ impl SenderLogic {
             }
             SenderEvent::LeftOut(path, why) => {
                 self.lister_waits = true;
-                let told = self.terms.tells_left_out.then(|| Message::LeftOut(path, why));
+                let told = self.terms.tells_left_out.then_some(Message::LeftOut(path, why));
                 out.extend(told.map(SenderAction::Say));
             }
             SenderEvent::AllListed => {

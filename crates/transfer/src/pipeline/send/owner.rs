@@ -62,8 +62,8 @@ impl SenderOwner {
             files: HashMap::new(),
             lister,
             namer: None,
-            hashers: Aside::new("compare", (HASHERS, threads), hash),
-            remover: Aside::new("remove", (1, threads), remove),
+            hashers: Aside::new("compare", (HASHERS, threads), |shared, file| hash(shared, &file)),
+            remover: Aside::new("remove", (1, threads), |shared, file| remove(shared, &file)),
             teller: Aside::new("tell", (1, threads), tell),
         }
     }
@@ -187,14 +187,14 @@ fn to_send(file: &Arc<SendFile>, ranges: Vec<Range<u64>>) -> impl Iterator<Item 
     ranges.into_iter().map(move |range| Piece { file: Arc::clone(file), range, small })
 }
 
-fn hash(shared: &SenderState, file: Arc<SendFile>) {
-    let root = shared.root_of(&file);
+fn hash(shared: &SenderState, file: &SendFile) {
+    let root = shared.root_of(file);
     if !shared.is_stopped() {
         shared.events.tell(SenderEvent::Hashed(file.id, root));
     }
 }
 
-fn remove(shared: &SenderState, file: Arc<SendFile>) {
+fn remove(shared: &SenderState, file: &SendFile) {
     shared.events.tell(SenderEvent::Removed(file.id, shared.source.remove(&file.listed)));
 }
 
