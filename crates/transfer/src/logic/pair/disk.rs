@@ -10,7 +10,7 @@ use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::journal::Left;
-use crate::logic::receiver::{Settled, Settlement};
+use crate::logic::receiver::{Settlement, SettlementOutcome};
 use crate::manifest::{BLOCK, Entry, Fingerprint, Kind, Timestamp, segment_range};
 use crate::store::Standing;
 use crate::terms::Verify;
@@ -146,13 +146,13 @@ impl Disk {
     }
 
     /// Sees to a file that is there.
-    pub fn settle(&mut self, entry: &Entry, settlement: &Settlement) -> Result<Settled> {
+    pub fn settle(&mut self, entry: &Entry, settlement: &Settlement) -> Result<SettlementOutcome> {
         let is_touched = |mtime: Timestamp, disk: &mut Self| match disk.prepare(entry, true) {
             Ok(Standing::Present(there, _)) => there != mtime,
             _ => true,
         };
         if settlement.untouched_since.is_some_and(|mtime| is_touched(mtime, self)) {
-            return Ok(Settled::Touched);
+            return Ok(SettlementOutcome::Touched);
         }
         let refreshed = if settlement.refreshes { self.refresh(entry) } else { Ok(()) };
         match (refreshed, settlement.root) {
@@ -160,7 +160,7 @@ impl Disk {
             (Err(_), _) if settlement.may_keep_its_own => {}
             (refreshed, _) => refreshed?,
         }
-        Ok(Settled::Done)
+        Ok(SettlementOutcome::Done)
     }
 
     /// What an entry hashes to is remembered.
