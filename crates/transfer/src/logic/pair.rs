@@ -34,7 +34,7 @@
 //! assert_eq!(pair.sent().files_skipped, 1);
 //! ```
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use tidegate_control::Rng;
@@ -47,8 +47,8 @@ use crate::logic::sender::SenderEvent;
 use crate::offer::OFFER_ENTRIES;
 use crate::selection::{Selection, Taking};
 use crate::terms::{Compare, Purpose, Verify};
-use crate::wire::message::{MAX_MESSAGE, Message, decode, encode};
-use crate::wire::order::{self, Part, Phase};
+use crate::wire::message::Message;
+use crate::wire::order::Phase;
 
 mod cases;
 mod checks;
@@ -59,6 +59,7 @@ mod faults;
 mod mirroring;
 mod receiving;
 mod sending;
+mod session;
 mod source;
 mod streams;
 mod tasks;
@@ -73,6 +74,7 @@ use checks::Watch;
 use committing::CommitStep;
 use receiving::ReceivingEnd;
 use sending::SendingEnd;
+use session::Way;
 use streams::Streams;
 
 /// What both ends agree on, and what happens between them. They hold for the runs that begin from then on.
@@ -112,6 +114,8 @@ pub(crate) struct PairSettings {
     pub names_remembered: usize,
     /// How long anything takes, in µs.
     pub delay: Range<u64>,
+    /// How much longer anything takes the destination's disk.
+    pub disk_delay: u64,
     /// Of 1000 blocks, how many end their stream, arrive twice, arrive damaged.
     pub loses: u64,
     /// See there.
@@ -140,6 +144,7 @@ impl Default for PairSettings {
             batch: OFFER_ENTRIES,
             names_remembered: 1 << 20,
             delay: 1..1000,
+            disk_delay: 0,
             loses: 0,
             repeats: 0,
             damages: 0,
@@ -172,13 +177,6 @@ enum Event {
     Continue,
     Commit(CommitStep),
     Record,
-}
-
-/// One direction of the session.
-#[derive(Debug, Default)]
-struct Way {
-    on_its_way: VecDeque<Vec<u8>>,
-    last_due: u64,
 }
 
 /// Two ends, and what is between them.
@@ -420,78 +418,7 @@ impl Pair {
         self.heard
     }
 
-    // What is between them ----------------------------------------------------------------------------
-
-    /// Says something in the name of an end, which is not to be trusted from then on.
-    pub fn say_as(&mut self, end: End, message: Message) {
-        self.is_honest = false;
-        match end {
-            End::Sender => self.say_to_receiver(message),
-            End::Receiver => self.say_to_sender(message),
-        }
-    }
-
-    fn say_to_receiver(&mut self, message: Message) {
-        if self.sender.ended.is_none() {
-            self.say(End::Sender, message);
-        }
-    }
-
-    fn say_to_sender(&mut self, message: Message) {
-        if self.receiver.ended.is_none() {
-            self.say(End::Receiver, message);
-        }
-    }
-
-    fn say(&mut self, by: End, message: Message) {
-        let delay = self.delay();
-        let (way, to) = match by {
-            End::Sender => (&mut self.to_receiver, End::Receiver),
-            End::Receiver => (&mut self.to_sender, End::Sender),
-        };
-        way.on_its_way.push_back(encode(&message));
-        way.last_due = way.last_due.max(self.clock + delay);
-        let due = way.last_due;
-        self.said.push((by, message));
-        self.at(due, Event::Hear(to));
-    }
-
-    fn sender_receives(&mut self, is_open: bool) {
-        let phase = if self.sender.logic.has_finished() { Phase::Ending } else { Phase::Moving };
-        let bytes = self.to_sender.on_its_way.pop_front().expect("it is on its way");
-        let part = if self.settings.pulls { Part::Initiator } else { Part::Endpoint };
-        match self.receive(&bytes, [part, Part::Receiver], phase).filter(|_| is_open) {
-            None => {}
-            Some(Err(error)) => self.end_of(End::Sender, Err(error)),
-            Some(Ok(Message::AskPermit(number))) => self.answer_permit(number),
-            Some(Ok(message)) => self.sender_hears(message),
-        }
-    }
-
-    fn receiver_receives(&mut self, is_open: bool) {
-        let bytes = self.to_receiver.on_its_way.pop_front().expect("it is on its way");
-        let part = if self.settings.pulls { Part::Endpoint } else { Part::Initiator };
-        match self.receive(&bytes, [part, Part::Sender], self.receiver_phase).filter(|_| is_open) {
-            None => {}
-            Some(Err(error)) => self.end_of(End::Receiver, Err(error)),
-            Some(Ok(message)) => {
-                if message == Message::Finish {
-                    self.receiver_phase = Phase::Ending;
-                }
-                self.receiver_hears(message);
-            }
-        }
-    }
-
-    fn receive(&mut self, bytes: &[u8], parts: [Part; 2], phase: Phase) -> Option<Result<Message>> {
-        self.heard += 1;
-        let read = decode::<Message>(bytes, MAX_MESSAGE);
-        let (message, _) = match read.transpose()? {
-            Ok(message) => message,
-            Err(error) => return Some(Err(error)),
-        };
-        Some(order::check(&message, parts, phase).map(|()| message))
-    }
+    // Time ---------------------------------------------------------------------------------------------
 
     fn at(&mut self, due: u64, event: Event) {
         self.number += 1;

@@ -23,6 +23,8 @@ pub(super) struct Watch {
     ended: u64,
     /// Files that got their names.
     pub published: u64,
+    /// The most entries that were open at a time.
+    pub peak: usize,
     /// The disk as it was before.
     pub before: Disk,
 }
@@ -76,8 +78,9 @@ impl Watch {
     }
 
     /// What holds at any time.
-    pub fn check(&self) {
+    pub fn check(&mut self) {
         let open = self.open.len() + self.removing.len() + self.untold;
+        self.peak = self.peak.max(open);
         assert!(open <= WINDOW, "{open} entries are offered and have not ended");
     }
 }
@@ -124,7 +127,6 @@ impl Pair {
         // Of what is not removed at the source both ends count a failure, and one of them that it has arrived.
         if !self.settings.moves || sent.files_failed == 0 {
             let counts = |totals: crate::counters::Totals| {
-                let crate::counters::Totals { bytes_moved: _, bytes_again: _, .. } = totals;
                 let files =
                     (totals.files_listed, totals.files_done, totals.files_skipped, totals.files_failed);
                 (files, totals.bytes_listed, totals.bytes_skipped, totals.bytes_done)

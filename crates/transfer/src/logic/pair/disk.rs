@@ -118,8 +118,9 @@ impl Disk {
                 let target = String::from_utf8(target.clone()).expect("targets of a pair are text");
                 if there != Some(What::Link(target.clone())) {
                     self.change("made", path);
+                    self.tree.link(path, &target);
                 }
-                self.tree.link(path, &target).mtime = entry.mtime.seconds;
+                self.tree.get_mut(path).expect("it is there").mtime = entry.mtime.seconds;
                 Ok(Standing::Made)
             }
         }

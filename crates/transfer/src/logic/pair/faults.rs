@@ -48,11 +48,6 @@ impl Faults {
         self.of.clear();
     }
 
-    /// Whether anything fails.
-    pub fn is_sound(&self) -> bool {
-        self.of.is_empty()
-    }
-
     /// Whether a deed succeeds.
     pub fn check(&self, deed: Deed, path: &str) -> Result<()> {
         match self.of.is_empty() {

@@ -52,19 +52,17 @@ impl Mirroring {
         Ok(going)
     }
 
-    /// Removes what is to go, but no more than `most`.
-    pub fn act(self, disk: &mut Disk, most: Option<u64>) -> Deleted {
+    /// Removes what is to go, but no more than `most`, unless it is `dry`.
+    pub fn act(self, disk: &mut Disk, most: Option<u64>, dry: bool) -> Deleted {
         let mut deleted = Deleted::default();
         if self.is_emptied && most.is_none() {
-            deleted.error = Some(Error::new(ErrorKind::Denied, "the source is empty"));
-            return deleted;
+            return Deleted::nothing(&Error::new(ErrorKind::Denied, "the source is empty"));
         }
-        for path in self.going {
-            if most.is_some_and(|most| deleted.entries >= most) {
-                let why = "deleting stopped at --max-delete";
-                deleted.error.get_or_insert_with(|| Error::new(ErrorKind::Denied, why));
-                continue;
-            }
+        let allowed = most.map_or(usize::MAX, |most| most as usize);
+        if self.going.len() > allowed {
+            deleted.error = Some(Error::new(ErrorKind::Denied, "deleting stopped at --max-delete"));
+        }
+        for path in self.going.into_iter().take(if dry { 0 } else { allowed }) {
             match disk.delete(&path) {
                 Ok(gone) => deleted.entries += u64::from(gone),
                 Err(error) => drop(deleted.error.get_or_insert(error)),

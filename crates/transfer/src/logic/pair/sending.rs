@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::faults::Deed;
 use super::streams::{Damage, Frame};
+use super::tree::{Node, path_of};
 use super::{End, Event, Pair, PairSettings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash};
@@ -43,7 +44,6 @@ pub(super) struct SendingEnd {
     /// What would be done, as it was told.
     pub planned: Vec<Planned>,
     files: HashMap<FileId, SendFile>,
-    moved: HashMap<FileId, Arc<Listed>>,
     listing: VecDeque<SenderEvent>,
     names: Option<VecDeque<Vec<DirectoryNames>>>,
     work: VecDeque<(FileId, Range<u64>)>,
@@ -60,7 +60,6 @@ impl SendingEnd {
             ended: None,
             planned: Vec::new(),
             files: HashMap::new(),
-            moved: HashMap::new(),
             listing,
             names: None,
             work: VecDeque::new(),
@@ -143,8 +142,10 @@ impl Pair {
             SenderAction::End(id) => drop(self.sender.files.remove(&id)),
             SenderAction::Remove(id) => {
                 let file = self.sender.files.remove(&id).expect("it is open");
+                let there = self.disk.tree.get(path_of(&file.listed.entry)).and_then(Node::content);
+                let listed = self.source.content_of(&file.listed.entry);
+                assert_eq!(there, Some(listed), "{} is removed, and has not arrived", file.listed.entry.path);
                 let removed = self.source.remove(&file.listed.entry);
-                self.sender.moved.insert(id, file.listed);
                 self.tell_sender(SenderEvent::Removed(id, removed));
             }
             SenderAction::Confirm(counts) => self.confirmed(counts),

@@ -51,7 +51,7 @@ impl Pair {
         let idle = receiver.first.is_empty() && (receiver.looks.is_empty() || receiver.is_asking);
         if !idle && !receiver.is_working {
             receiver.is_working = true;
-            let delay = self.delay() / 4;
+            let delay = self.delay() / 4 + self.settings.disk_delay;
             self.after(delay, Event::Disk);
         }
     }
@@ -97,8 +97,8 @@ impl Pair {
             Task::CompareNames(directories) => ReceiverEvent::NamesCompared(self.compare_names(&directories)),
             Task::Delete => {
                 let mirror = self.receiver.mirror.take();
-                let most = self.settings.most_deleted;
-                ReceiverEvent::Deleted(mirror.map(|mirror: Mirroring| mirror.act(&mut self.disk, most)))
+                let (most, dry) = (self.settings.most_deleted, self.receiver.policy.plans());
+                ReceiverEvent::Deleted(mirror.map(|mirror: Mirroring| mirror.act(&mut self.disk, most, dry)))
             }
             Task::Conclude => ReceiverEvent::Concluded(self.conclude()),
         })

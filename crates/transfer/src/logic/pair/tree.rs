@@ -90,8 +90,9 @@ impl Tree {
         self.nodes.get_mut(path).expect("just put there")
     }
 
-    /// Puts a file there, modified at 1000.
+    /// Puts a file there, modified at 1000. All empty ones hold the same.
     pub fn file(&mut self, path: &str, size: u64, seed: u64) -> &mut Node {
+        let seed = if size == 0 { 0 } else { seed };
         self.put(path, Node::new(What::File(Content { seed, size }), 1000))
     }
 
