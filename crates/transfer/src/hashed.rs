@@ -5,6 +5,27 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Has a key that is a hash stand for itself.
 pub(crate) type ByItself = BuildHasherDefault<FirstWord>;
 
+/// Has numbers that follow each other spread over a table.
+pub(crate) type ByNumber = BuildHasherDefault<Spread>;
+
+/// A number, times 2⁶⁴ divided by the golden ratio.
+#[derive(Debug, Default)]
+pub(crate) struct Spread(u64);
+
+impl Hasher for Spread {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u32(self.0 as u32 ^ u32::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = u64::from(number).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
 /// The first eight bytes of a key, or a key of eight bytes.
 #[derive(Debug, Default)]
 pub(crate) struct FirstWord(u64);

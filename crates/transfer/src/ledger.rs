@@ -97,8 +97,13 @@ impl Ledger {
 
     /// A file was listed.
     pub fn listed(&self, size: u64) {
-        self.listing.files.fetch_add(1, Relaxed);
-        self.listing.bytes.fetch_add(size, Relaxed);
+        self.listed_some(1, size);
+    }
+
+    /// So many were, of so many bytes in all.
+    pub(crate) fn listed_some(&self, files: u64, bytes: u64) {
+        self.listing.files.fetch_add(files, Relaxed);
+        self.listing.bytes.fetch_add(bytes, Relaxed);
     }
 
     /// A file that was listed with `before` bytes turned out to have `now`.
@@ -137,8 +142,13 @@ impl Ledger {
 
     /// A file was there already.
     pub fn skipped(&self, size: u64) {
-        self.files_skipped.fetch_add(1, Relaxed);
-        self.bytes_skipped.fetch_add(size, Relaxed);
+        self.skipped_some(1, size);
+    }
+
+    /// So many were, of so many bytes in all.
+    pub(crate) fn skipped_some(&self, files: u64, bytes: u64) {
+        self.files_skipped.fetch_add(files, Relaxed);
+        self.bytes_skipped.fetch_add(bytes, Relaxed);
     }
 
     /// The transfer ends, and so much is kept of files that are not complete.

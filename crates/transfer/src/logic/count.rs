@@ -5,17 +5,39 @@ use crate::error::Error;
 use crate::ledger::Ledger;
 use crate::plan::Planned;
 
+/// Some files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Files {
+    /// How many.
+    pub files: u64,
+    /// Their bytes in all.
+    pub bytes: u64,
+}
+
+impl Files {
+    /// One of so many bytes.
+    pub const fn one(bytes: u64) -> Self {
+        Self { files: 1, bytes }
+    }
+
+    /// Another one of so many.
+    pub const fn add(&mut self, bytes: u64) {
+        self.files += 1;
+        self.bytes += bytes;
+    }
+}
+
 /// Something to be counted in a [`Ledger`], whose function of that name it is.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Count {
-    /// A file of so many bytes was listed.
-    Listed(u64),
+    /// Files of so many bytes in all were listed.
+    Listed(Files),
     /// The whole source was.
     AllListed,
     /// A listed file of so many bytes does not count after all.
     LeftOut(u64),
-    /// A file of so many bytes was there.
-    Skipped(u64),
+    /// Files of so many bytes in all were there.
+    Skipped(Files),
     /// It got another mode or time.
     Refreshed,
     /// So many bytes of a wanted file were there.
@@ -45,10 +67,10 @@ impl Ledger {
     /// Counts what the logic says.
     pub(crate) fn count(&self, count: Count) {
         match count {
-            Count::Listed(size) => self.listed(size),
+            Count::Listed(Files { files, bytes }) => self.listed_some(files, bytes),
             Count::AllListed => self.all_listed(),
             Count::LeftOut(size) => self.left_out(size),
-            Count::Skipped(size) => self.skipped(size),
+            Count::Skipped(Files { files, bytes }) => self.skipped_some(files, bytes),
             Count::Refreshed => self.refreshed(),
             Count::Already(bytes) => self.already(bytes),
             Count::Done(fresh) => self.done(fresh),

@@ -9,6 +9,7 @@ use crate::catalogue::Verified;
 use crate::counters::NotKept;
 use crate::error::{Error, Result};
 use crate::hash::Digest;
+use crate::hashed::ByNumber;
 use crate::journal::Left;
 use crate::logic::count::Count;
 use crate::logic::deciding::Policy;
@@ -58,13 +59,13 @@ pub(crate) enum ReceiverEvent {
     Looked {
         /// The number of the first one.
         first: FileId,
-        /// What there is of each.
-        looked: Vec<(Entry, Result<Look>)>,
+        /// What there is of each; nothing of what the destination was told to leave as it is.
+        looked: Vec<Result<Option<Findings>>>,
         /// Those behind them, if names of earlier ones had to be forgotten.
-        rest: Vec<Entry>,
+        rest: Vec<Arc<Entry>>,
     },
-    /// What a file that is there hashes to.
-    Digested(FileId, Result<Digest>),
+    /// What files that are there hash to.
+    Digested(Vec<(FileId, Result<Digest>)>),
     /// A file that is there got its mode and time, or was found to be touched.
     Settled(FileId, Result<SettlementOutcome>),
     /// These segments of an unfinished file are there.
@@ -89,15 +90,6 @@ pub(crate) enum ReceiverEvent {
     Concluded(Result<NotKept>),
 }
 
-/// What there is of an entry at the destination.
-#[derive(Debug)]
-pub(crate) enum Look {
-    /// What the destination was told to leave as it is.
-    Leave,
-    /// Anything else.
-    Found(Box<Findings>),
-}
-
 /// What was found where an entry belongs.
 #[derive(Debug)]
 pub(crate) struct Findings {
@@ -106,13 +98,13 @@ pub(crate) struct Findings {
     /// What was verified of that before, whoever has touched it since.
     pub known: Option<Verified>,
     /// What an earlier run left of it.
-    pub left: Option<Left>,
+    pub left: Option<Box<Left>>,
     /// Whether that run's unfinished file is there.
     pub has_part: bool,
     /// Whether other transfers move parts of it.
     pub is_split: bool,
     /// What bears its name, where it is only to be said what would be done.
-    pub there: Option<There>,
+    pub there: Option<Box<There>>,
     /// Whether a file can get its name.
     pub takes: Result<()>,
 }
@@ -177,12 +169,12 @@ pub(crate) enum ReceiverAction {
         /// The number of the first one.
         first: FileId,
         /// In the order of the offers.
-        entries: Vec<Entry>,
+        entries: Vec<Arc<Entry>>,
         /// All that are open, if they were asked for.
         open: Option<Vec<Arc<Entry>>>,
     },
-    /// Read the file that is there: [`ReceiverEvent::Digested`].
-    Digest(FileId, Arc<Entry>),
+    /// Read files that are there: [`ReceiverEvent::Digested`].
+    Digest(Vec<(FileId, Arc<Entry>)>),
     /// See to a file that is there: [`ReceiverEvent::Settled`].
     Settle(FileId, Arc<Entry>, Settlement),
     /// Read again what is left of an unfinished file: [`ReceiverEvent::Found`], [`ReceiverEvent::ReadAgain`].
@@ -221,7 +213,7 @@ enum Stage {
     /// It is being looked at.
     Looking,
     /// The file that is there is being read.
-    Digesting(Option<There>),
+    Digesting(Option<Box<There>>),
     /// The sender reads its own, to compare.
     Compared(Comparison),
     /// The file that is there gets its mode and time.
@@ -242,7 +234,7 @@ struct Comparison {
     /// What was verified there, if the sender was not told: its hash, and the time it has had since.
     recorded: Option<(Digest, Timestamp)>,
     /// What is there, where it is only to be said what would be done.
-    there: Option<There>,
+    there: Option<Box<There>>,
 }
 
 /// An entry that has not ended.
@@ -250,7 +242,7 @@ struct Comparison {
 struct Open {
     entry: Arc<Entry>,
     stage: Stage,
-    /// What it takes in memory, until its blocks come.
+    /// What it takes in memory, while something else is waited for than its blocks.
     held: Option<Held>,
 }
 
@@ -269,7 +261,9 @@ pub(crate) struct ReceiverLogic {
     moving: bool,
     mirrors: bool,
     metadata: Arc<Quota>,
-    open: HashMap<FileId, Open>,
+    open: HashMap<FileId, Open, ByNumber>,
+    /// What offers take in memory that are looked at, by their first number.
+    looking: HashMap<FileId, Held, ByNumber>,
     answers: Answers,
     /// How many times files are being begun: what is known of others that came with them waits, to be told at once.
     beginning: usize,
@@ -291,7 +285,8 @@ impl ReceiverLogic {
             moving,
             mirrors,
             metadata,
-            open: HashMap::new(),
+            open: HashMap::default(),
+            looking: HashMap::default(),
             answers,
             beginning: 0,
             whole: Vec::new(),
@@ -346,7 +341,9 @@ impl ReceiverLogic {
     pub fn happened(&mut self, event: ReceiverEvent, actions: &mut Vec<ReceiverAction>) {
         match event {
             ReceiverEvent::Looked { first, looked, rest } => self.looked(first, looked, rest, actions),
-            ReceiverEvent::Digested(id, digest) => self.digested(id, digest, actions),
+            ReceiverEvent::Digested(files) => {
+                files.into_iter().for_each(|(id, digest)| self.digested(id, digest, actions));
+            }
             ReceiverEvent::Settled(id, settled) => self.settled(id, settled, actions),
             ReceiverEvent::Found(id, segments) => self.say(Message::Have(id, segments), actions),
             ReceiverEvent::ReadAgain(id, there) => self.read_again(id, there, actions),
@@ -401,10 +398,12 @@ impl ReceiverLogic {
             let why = format!("more than {WINDOW} entries are offered and have not ended");
             return Err(Error::protocol(why));
         }
+        let held = remember(&self.metadata, entries.iter().map(Entry::memory).sum())?;
+        self.looking.insert(first, held);
+        let entries: Vec<_> = entries.into_iter().map(Arc::new).collect();
         for (id, entry) in (first..).zip(&entries) {
-            let held = Some(remember(&self.metadata, entry.memory())?);
-            let entry = Arc::new(entry.clone());
-            self.open.insert(id, Open { entry, stage: Stage::Looking, held });
+            let entry = Arc::clone(entry);
+            self.open.insert(id, Open { entry, stage: Stage::Looking, held: None });
         }
         actions.push(ReceiverAction::Look { first, entries, open: None });
         Ok(())

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::logic::count::Count;
+use crate::hashed::ByNumber;
+use crate::logic::count::{Count, Files};
 use crate::manifest::{FileId, Kind};
 use crate::offer::{DirectoryNames, LeftOut, OFFER_BYTES, OFFER_ENTRIES, Outcome, WINDOW, WINDOW_BYTES};
 use crate::plan::Planned;
@@ -79,7 +80,7 @@ pub(crate) enum SenderAction {
     Count(Count),
     /// Have the lister tell of more, once.
     List,
-    /// This file is offered: the actions below may name it until it ends.
+    /// Something of this file is to be read: the actions below may name it until it ends.
     Open(FileId, Arc<Listed>),
     /// The receiver has segments of a file from an earlier run, which have these hashes.
     Have(FileId, Vec<(u64, Digest)>),
@@ -115,7 +116,7 @@ pub(crate) struct SenderLogic {
     /// The number of the next entry.
     next: FileId,
     /// Entries that were offered and have not ended.
-    open: HashMap<FileId, Open>,
+    open: HashMap<FileId, Open, ByNumber>,
     /// Files that the receiver has, until they are gone from the source, and what is counted then.
     removing: HashMap<FileId, (Arc<Listed>, Count)>,
     /// How many were decided of which whoever listens was not told yet.
@@ -145,6 +146,8 @@ enum Progress {
 struct Open {
     listed: Arc<Listed>,
     stage: Stage,
+    /// Whether something of it was to be read.
+    is_begun: bool,
     /// Segments that the receiver says it has.
     have: BTreeSet<u64>,
     /// Bytes of it that are not to be sent.
@@ -188,7 +191,7 @@ impl SenderLogic {
         Self {
             terms,
             next: 0,
-            open: HashMap::new(),
+            open: HashMap::default(),
             removing: HashMap::new(),
             untold: 0,
             bytes: 0,
@@ -327,16 +330,19 @@ impl SenderLogic {
             Error::new(ErrorKind::Usage, "more than 4 billion entries in one transfer: split it")
         })?;
         let mut offered = Vec::with_capacity(entries.len());
+        let mut files = Files::default();
         for (id, listed) in (first..).zip(entries) {
             offered.push(listed.entry.clone());
             self.bytes += listed.entry.memory();
             let (listed, have) = (Arc::new(listed), BTreeSet::new());
-            let open = Open { listed: Arc::clone(&listed), stage: Stage::Offered, have, kept: 0 };
+            let open = Open { listed, stage: Stage::Offered, is_begun: false, have, kept: 0 };
             if open.is_file() {
-                out.push(SenderAction::Count(Count::Listed(open.size())));
-                out.push(SenderAction::Open(id, listed));
+                files.add(open.size());
             }
             self.open.insert(id, open);
+        }
+        if files.files > 0 {
+            out.push(SenderAction::Count(Count::Listed(files)));
         }
         if !offered.is_empty() {
             out.push(SenderAction::Say(Message::Offer { first, entries: offered }));

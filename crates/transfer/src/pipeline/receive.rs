@@ -12,6 +12,7 @@ use crate::catalogue::Catalogue;
 use crate::counters::{Counters, Glimpse, StageGlimpse};
 use crate::error::Error;
 use crate::fence::Permit;
+use crate::hashed::ByNumber;
 use crate::journal::{Journal, Leftovers};
 use crate::ledger::Ledger;
 use crate::logic::asked::Asked;
@@ -113,7 +114,7 @@ struct ReceiverState {
     share: Share,
     started: Instant,
     /// Files whose blocks are taken in.
-    files: RwLock<HashMap<FileId, Arc<Incoming>>>,
+    files: RwLock<HashMap<FileId, Arc<Incoming>, ByNumber>>,
     /// Bytes that have come, and those of whole blocks.
     network_bytes: AtomicU64,
     taken_bytes: AtomicU64,

@@ -6,15 +6,15 @@ use super::Pair;
 use super::disk::Disk;
 use crate::logic::sender::{SenderAction, SenderEvent};
 use crate::manifest::{FileId, Kind};
-use crate::offer::WINDOW;
+use crate::offer::{Verdict, WINDOW};
 use crate::terms::Purpose;
 use crate::wire::message::Message;
 
 /// What is seen of one run.
 #[derive(Debug, Default)]
 pub(super) struct Watch {
-    /// Entries that were offered and have not ended, and whether each is a file.
-    open: HashMap<FileId, bool>,
+    /// Entries that were offered and have not ended.
+    open: HashMap<FileId, EndsBy>,
     /// Files that are being removed at the source.
     removing: HashSet<FileId>,
     /// Entries of which whoever listens was not told.
@@ -29,6 +29,17 @@ pub(super) struct Watch {
     pub before: Disk,
 }
 
+/// What is heard of an entry when it ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EndsBy {
+    /// Any verdict: it is no file.
+    Verdict,
+    /// A verdict for which nothing of it is read.
+    LastVerdict,
+    /// An action: something of it was read.
+    Action,
+}
+
 impl Watch {
     /// Of a run that begins with this.
     pub fn of(disk: &Disk) -> Self {
@@ -39,10 +50,16 @@ impl Watch {
         match action {
             SenderAction::Say(Message::Offer { first, entries }) => {
                 for (id, entry) in (*first..).zip(entries) {
-                    let is_file = matches!(entry.kind, Kind::File { .. });
-                    assert_eq!(self.open.insert(id, is_file), None, "{id} is offered twice");
+                    let ends_by = match entry.kind {
+                        Kind::File { .. } => EndsBy::LastVerdict,
+                        _ => EndsBy::Verdict,
+                    };
+                    assert_eq!(self.open.insert(id, ends_by), None, "{id} is offered twice");
                     self.offered += 1;
                 }
+            }
+            SenderAction::Open(id, _) => {
+                assert!(self.open.insert(*id, EndsBy::Action).is_some(), "{id} is read, and is not open");
             }
             SenderAction::End(id) => self.ends(*id),
             SenderAction::Remove(id) => {
@@ -67,12 +84,16 @@ impl Watch {
         }
     }
 
-    /// What is no file ends by its verdict.
+    /// What is no file, or was not read, ends by its verdict.
     pub fn sender_hears(&mut self, message: &Message) {
+        use Verdict::{Failed, Leave, Made, Skip, Would};
         let Message::Verdicts { first, verdicts } = message else { return };
-        for id in (*first..).take(verdicts.len()) {
-            if self.open.get(&id) == Some(&false) {
-                self.ends(id);
+        for (id, verdict) in (*first..).zip(verdicts) {
+            let is_last = matches!(verdict, Skip | Made | Leave | Failed(_) | Would(_));
+            match self.open.get(&id) {
+                Some(EndsBy::Verdict) => self.ends(id),
+                Some(EndsBy::LastVerdict) if is_last => self.ends(id),
+                _ => {}
             }
         }
     }

@@ -138,7 +138,7 @@ impl Pair {
                 self.receiver.ledger.count(count);
             }
             ReceiverAction::Look { first, entries, open } => self.ask(Task::Look { first, entries, open }),
-            ReceiverAction::Digest(id, entry) => self.ask(Task::Digest(id, entry)),
+            ReceiverAction::Digest(files) => self.ask(Task::Digest(files)),
             ReceiverAction::Settle(id, entry, settlement) => self.ask(Task::Settle(id, entry, settlement)),
             ReceiverAction::ReadAgain(id, entry, left) => self.ask(Task::ReadAgain(id, entry, left)),
             ReceiverAction::Share(..) => panic!("no file of a pair is split"),

@@ -12,7 +12,7 @@ use super::{Event, Pair};
 use crate::counters::NotKept;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::logic::receiver::{Beginning, Begun, Findings, Look, ReceiverEvent, Settlement};
+use crate::logic::receiver::{Beginning, Begun, Findings, ReceiverEvent, Settlement};
 use crate::manifest::{Entry, FileId, Kind, segment_range};
 use crate::offer::DirectoryNames;
 use crate::pipeline::incoming::Incoming;
@@ -26,8 +26,8 @@ const SEGMENTS_AT_ONCE: usize = 16;
 /// Something to be done.
 #[derive(Debug)]
 pub(super) enum Task {
-    Look { first: FileId, entries: Vec<Entry>, open: Option<Vec<Arc<Entry>>> },
-    Digest(FileId, Arc<Entry>),
+    Look { first: FileId, entries: Vec<Arc<Entry>>, open: Option<Vec<Arc<Entry>>> },
+    Digest(Vec<(FileId, Arc<Entry>)>),
     Settle(FileId, Arc<Entry>, Settlement),
     ReadAgain(FileId, Arc<Entry>, HashMap<u64, Digest>),
     Begin(Vec<Beginning>),
@@ -79,7 +79,10 @@ impl Pair {
     fn act(&mut self, task: Task) -> Option<ReceiverEvent> {
         Some(match task {
             Task::Look { first, entries, open } => self.look(first, entries, open),
-            Task::Digest(id, entry) => ReceiverEvent::Digested(id, self.disk.digest(&entry)),
+            Task::Digest(files) => {
+                let digest = |(id, entry): (FileId, Arc<Entry>)| (id, self.disk.digest(&entry));
+                ReceiverEvent::Digested(files.into_iter().map(digest).collect())
+            }
             Task::Settle(id, entry, settlement) => {
                 ReceiverEvent::Settled(id, self.disk.settle(&entry, &settlement))
             }
@@ -106,32 +109,35 @@ impl Pair {
 
     // What is there -----------------------------------------------------------------------------------
 
-    fn look(&mut self, first: FileId, entries: Vec<Entry>, open: Option<Vec<Arc<Entry>>>) -> ReceiverEvent {
-        let mut looked: Vec<(Entry, Result<Look>)> = Vec::with_capacity(entries.len());
-        let mut left = entries.into_iter().peekable();
-        while left.peek().is_some() {
+    fn look(
+        &mut self,
+        first: FileId,
+        entries: Vec<Arc<Entry>>,
+        open: Option<Vec<Arc<Entry>>>,
+    ) -> ReceiverEvent {
+        let mut looked = Vec::with_capacity(entries.len());
+        for entry in &entries {
             if self.receiver.places.len() >= self.settings.names_remembered {
                 let Some(open) = &open else { break };
-                let open = open.iter().map(|entry| &**entry).chain(looked.iter().map(|(entry, _)| entry));
+                let open = open.iter().chain(&entries[..looked.len()]);
                 let open: Vec<String> = open.map(|entry| path_of(entry).to_owned()).collect();
                 self.receiver.folded = open.iter().filter_map(|path| self.disk.folded(path)).collect();
                 self.receiver.places = open.into_iter().collect();
             }
-            let Some(entry) = left.next() else { break };
-            let look = self.look_at(&entry);
-            looked.push((entry, look));
+            looked.push(self.look_at(entry));
         }
-        ReceiverEvent::Looked { first, looked, rest: left.collect() }
+        let rest = entries[looked.len()..].to_vec();
+        ReceiverEvent::Looked { first, looked, rest }
     }
 
-    fn look_at(&mut self, entry: &Entry) -> Result<Look> {
+    fn look_at(&mut self, entry: &Entry) -> Result<Option<Findings>> {
         let path = path_of(entry);
         let is_first = self.is_first(entry)?;
         let policy = self.receiver.policy;
         let is_file = matches!(entry.kind, Kind::File { .. });
         let there = self.disk.tree.get(path).map(Node::there);
         if policy.is_choosy() && policy.leaves(entry, there.as_ref()) {
-            return Ok(Look::Leave);
+            return Ok(None);
         }
         self.disk.offered.insert(path.to_owned());
         let standing = self.disk.prepare(entry, !policy.writes())?;
@@ -139,15 +145,15 @@ impl Pair {
         let looks_for_left =
             is_file && standing != Standing::Same && self.settings.purpose != Purpose::Compare;
         let noted = if looks_for_left { self.receiver.left.remove(path) } else { None };
-        let left = noted.and_then(|noted| Disk::left(noted, entry));
+        let left = noted.and_then(|noted| Disk::left(noted, entry)).map(Box::new);
         let has_part = left.is_some() && self.disk.has_part(entry);
         if entry.kind == Kind::Directory && is_first && policy.writes() {
             self.disk.directories.push(entry.clone());
         }
-        let there = there.filter(|_| policy.plans());
+        let there = there.filter(|_| policy.plans()).map(Box::new);
         let takes = if policy.plans() && is_file { self.takes(entry) } else { Ok(()) };
         let is_split = false;
-        Ok(Look::Found(Box::new(Findings { standing, known, left, has_part, is_split, there, takes })))
+        Ok(Some(Findings { standing, known, left, has_part, is_split, there, takes }))
     }
 
     /// Whether a file can get its name.

@@ -13,19 +13,19 @@ use crate::wire::message::Message;
 #[derive(Debug)]
 pub(super) struct Answers {
     /// Those that can be told at any time.
-    now: BTreeMap<FileId, Verdict>,
+    now: Vec<(FileId, Verdict)>,
     /// Those that wait for the ones before them, and the number of the next.
     in_order: Option<(FileId, BTreeMap<FileId, (Verdict, Option<Planned>)>)>,
 }
 
 impl Answers {
     pub fn new(in_order: bool) -> Self {
-        Self { now: BTreeMap::new(), in_order: in_order.then(Default::default) }
+        Self { now: Vec::new(), in_order: in_order.then(Default::default) }
     }
 
     /// A verdict that another one follows, or that says that blocks are wanted.
     pub fn now(&mut self, id: FileId, verdict: Verdict) {
-        self.now.insert(id, verdict);
+        self.now.push((id, verdict));
     }
 
     /// The last verdict on an entry, and what would become of it, if that is to be said.
@@ -36,16 +36,19 @@ impl Answers {
         }
     }
 
-    /// Verdicts that may be told at once, for one message: of entries that follow each other.
-    fn run(&mut self) -> Option<(FileId, Vec<Verdict>)> {
-        let (first, verdict) = self.now.pop_first()?;
-        let mut verdicts = vec![verdict];
-        while verdicts.len() < OFFER_ENTRIES
-            && let Some(verdict) = self.now.remove(&(first + verdicts.len() as FileId))
-        {
-            verdicts.push(verdict);
+    /// Verdicts that may be told at once, a message of each run of entries that follow each other.
+    fn runs(&mut self) -> Vec<(FileId, Vec<Verdict>)> {
+        let mut runs: Vec<(FileId, Vec<Verdict>)> = Vec::new();
+        self.now.sort_by_key(|(id, _)| *id);
+        for (id, verdict) in self.now.drain(..) {
+            match runs.last_mut() {
+                Some((first, run)) if *first + run.len() as FileId == id && run.len() < OFFER_ENTRIES => {
+                    run.push(verdict);
+                }
+                _ => runs.push((id, vec![verdict])),
+            }
         }
-        Some((first, verdicts))
+        runs
     }
 
     /// Those whose turn it is, for one message.
@@ -66,7 +69,7 @@ impl Answers {
 impl ReceiverLogic {
     /// Tells what can be told by now: whoever listens here first, as nothing more is offered before the sender knows.
     pub(super) fn answer(&mut self, actions: &mut Vec<ReceiverAction>) {
-        while let Some((first, verdicts)) = self.answers.run() {
+        for (first, verdicts) in self.answers.runs() {
             actions.push(ReceiverAction::Say(Message::Verdicts { first, verdicts }));
         }
         while let Some((first, ready)) = self.answers.next_in_order() {

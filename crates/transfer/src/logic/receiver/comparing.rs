@@ -7,7 +7,7 @@ use super::{
 };
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::logic::count::Count;
+use crate::logic::count::{Count, Files};
 use crate::manifest::FileId;
 use crate::offer::Verdict;
 
@@ -68,7 +68,7 @@ impl ReceiverLogic {
                 };
                 self.settle(id, Because::Recorded, settlement, actions);
             } else {
-                actions.push(ReceiverAction::Count(Count::Skipped(size)));
+                actions.push(ReceiverAction::Count(Count::Skipped(Files::one(size))));
                 if self.policy.compares_only() {
                     self.open.remove(&id);
                     continue;
@@ -130,7 +130,7 @@ impl ReceiverLogic {
             }
             (Ok(SettlementOutcome::Done), Because::Same) => drop(self.open.remove(&id)),
             (Ok(SettlementOutcome::Done), because) => {
-                actions.push(ReceiverAction::Count(Count::Skipped(size)));
+                actions.push(ReceiverAction::Count(Count::Skipped(Files::one(size))));
                 let refreshes = because != Because::Verified { refreshes: false };
                 if refreshes {
                     actions.push(ReceiverAction::Count(Count::Refreshed));

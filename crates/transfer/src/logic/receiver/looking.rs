@@ -4,34 +4,56 @@ use std::sync::Arc;
 
 use super::comparing::Because;
 use super::planning::Would;
-use super::{Beginning, Comparison, Findings, Look, ReceiverAction, ReceiverLogic, Settlement, Stage};
+use super::{Beginning, Comparison, Findings, ReceiverAction, ReceiverLogic, Settlement, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::logic::count::Count;
+use crate::logic::count::{Count, Files};
 use crate::logic::deciding::{Decision, Facts};
 use crate::manifest::{Entry, FileId, Kind};
 use crate::offer::Verdict;
+use crate::quota::remember;
+
+/// What came of looking at entries.
+#[derive(Default)]
+struct LookOutcome {
+    listed: Files,
+    skipped: Files,
+    compared: Vec<(FileId, Arc<Entry>)>,
+    wanted: Vec<Beginning>,
+}
 
 impl ReceiverLogic {
     /// Entries were looked at; the rest is to be looked at once more.
     pub(super) fn looked(
         &mut self,
         first: FileId,
-        looked: Vec<(Entry, Result<Look>)>,
-        rest: Vec<Entry>,
+        looked: Vec<Result<Option<Findings>>>,
+        rest: Vec<Arc<Entry>>,
         actions: &mut Vec<ReceiverAction>,
     ) {
         let next = first + looked.len() as FileId;
-        let mut wanted = Vec::new();
-        for (id, (entry, look)) in (first..).zip(looked) {
+        self.looking.remove(&first);
+        let mut outcome = LookOutcome::default();
+        for (id, look) in (first..).zip(looked) {
+            let Some(entry) = self.open.get(&id).map(|open| Arc::clone(&open.entry)) else { continue };
             if let Kind::File { size, .. } = entry.kind {
-                actions.push(ReceiverAction::Count(Count::Listed(size)));
+                outcome.listed.add(size);
             }
             match look {
-                Ok(Look::Leave) => self.leave(id, &entry, actions),
-                Ok(Look::Found(found)) => self.found(id, &entry, *found, &mut wanted, actions),
+                Ok(None) => self.leave(id, &entry, actions),
+                Ok(Some(found)) => self.found(id, &entry, found, &mut outcome, actions),
                 Err(error) => self.refuse(id, error, actions),
             }
+        }
+        let LookOutcome { listed, skipped, compared, wanted } = outcome;
+        if listed.files > 0 {
+            actions.push(ReceiverAction::Count(Count::Listed(listed)));
+        }
+        if skipped.files > 0 {
+            actions.push(ReceiverAction::Count(Count::Skipped(skipped)));
+        }
+        if !compared.is_empty() {
+            actions.push(ReceiverAction::Digest(compared));
         }
         self.begin(wanted, actions);
         if !rest.is_empty() {
@@ -53,28 +75,30 @@ impl ReceiverLogic {
         id: FileId,
         entry: &Entry,
         found: Findings,
-        wanted: &mut Vec<Beginning>,
+        outcome: &mut LookOutcome,
         actions: &mut Vec<ReceiverAction>,
     ) {
         let Findings { standing, known, left, has_part, is_split, there, takes } = found;
-        let facts = Facts { standing, known, left: left.as_ref(), has_part, is_split };
+        let facts = Facts { standing, known, left: left.as_deref(), has_part, is_split };
         let decision = self.policy.decide(entry, &facts);
-        let segments = || left.clone().unwrap_or_default().into_segments(entry.size());
+        let segments = || left.as_deref().cloned().unwrap_or_default().into_segments(entry.size());
         match decision {
-            Decision::CompareContent => self.go_to(id, Stage::Digesting(there), |id, entry| {
-                actions.push(ReceiverAction::Digest(id, entry));
+            Decision::CompareContent => self.put_off(id, Stage::Digesting(there), actions, |id, entry, _| {
+                outcome.compared.push((id, entry));
             }),
             Decision::CompareHash { recorded, mtime } => {
                 let comparison = Comparison { recorded: Some((recorded, mtime)), there };
-                self.go_to(id, Stage::Compared(comparison), |_, _| {});
-                self.answers.now(id, Verdict::Tell);
+                self.put_off(id, Stage::Compared(comparison), actions, |_, _, _| {});
+                if self.open.contains_key(&id) {
+                    self.answers.now(id, Verdict::Tell);
+                }
             }
             Decision::Missing => {
                 let why = format!("{} is missing, or has another size", entry.path);
                 self.refuse(id, Error::new(ErrorKind::NotFound, why), actions);
             }
             decision if self.policy.plans() => {
-                let would = Would::of(entry, decision, &facts.standing, there.as_ref());
+                let would = Would::of(entry, decision, &facts.standing, there.as_deref());
                 match (would.is_sent(), takes) {
                     (true, Err(error)) => self.refuse(id, error, actions),
                     _ => self.plan(id, entry, would, segments, actions),
@@ -82,17 +106,38 @@ impl ReceiverLogic {
             }
             Decision::Made => self.conclude_entry(id, Verdict::Made, None),
             Decision::Keep { other_mode, unrecorded } => {
-                self.keep(id, entry.size(), other_mode, unrecorded, actions);
+                let is_kept = self.keep(id, other_mode, unrecorded, actions);
+                if is_kept {
+                    outcome.skipped.add(entry.size());
+                }
             }
-            Decision::Continue => self.go_to(id, Stage::Continuing, |id, entry| {
+            Decision::Continue => self.put_off(id, Stage::Continuing, actions, |id, entry, actions| {
                 actions.push(ReceiverAction::ReadAgain(id, entry, segments()));
             }),
-            Decision::Share => self.go_to(id, Stage::Continuing, |id, entry| {
+            Decision::Share => self.put_off(id, Stage::Continuing, actions, |id, entry, actions| {
                 actions.push(ReceiverAction::Share(id, entry));
             }),
             Decision::Send { anew, .. } => self.go_to(id, Stage::Beginning, |id, entry| {
-                wanted.push(Beginning { id, entry, anew, there: None });
+                outcome.wanted.push(Beginning { id, entry, anew, there: None });
             }),
+        }
+    }
+
+    /// An entry waits, which takes memory: the next stage of it, and what is to be done for it.
+    fn put_off(
+        &mut self,
+        id: FileId,
+        stage: Stage,
+        actions: &mut Vec<ReceiverAction>,
+        act: impl FnOnce(FileId, Arc<Entry>, &mut Vec<ReceiverAction>),
+    ) {
+        let Some(open) = self.open.get_mut(&id) else { return };
+        match remember(&self.metadata, open.entry.memory()) {
+            Ok(held) => {
+                (open.stage, open.held) = (stage, Some(held));
+                act(id, Arc::clone(&open.entry), actions);
+            }
+            Err(error) => self.refuse(id, error, actions),
         }
     }
 
@@ -104,25 +149,24 @@ impl ReceiverLogic {
         }
     }
 
-    /// A file is there and verified.
+    /// A file is there and verified; `true` if nothing is to be done for it.
     fn keep(
         &mut self,
         id: FileId,
-        size: u64,
         other_mode: bool,
         unrecorded: Option<Digest>,
         actions: &mut Vec<ReceiverAction>,
-    ) {
+    ) -> bool {
         let refreshes = other_mode && !self.policy.compares_only();
         if refreshes || unrecorded.is_some() {
             let settlement = Settlement { refreshes, root: unrecorded, ..Settlement::default() };
             self.go_to(id, Stage::Settling(Because::Verified { refreshes }), |id, entry| {
                 actions.push(ReceiverAction::Settle(id, entry, settlement));
             });
-        } else {
-            actions.push(ReceiverAction::Count(Count::Skipped(size)));
-            self.conclude_entry(id, Verdict::Skip, None);
+            return false;
         }
+        self.conclude_entry(id, Verdict::Skip, None);
+        true
     }
 
     /// The file that is there was read.

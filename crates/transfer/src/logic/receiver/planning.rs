@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Comparison, ReceiverAction, ReceiverLogic};
 use crate::hash::Digest;
-use crate::logic::count::Count;
+use crate::logic::count::{Count, Files};
 use crate::logic::deciding::Decision;
 use crate::manifest::{Entry, FileId, Kind, segment_range};
 use crate::offer::Verdict;
@@ -60,7 +60,9 @@ impl ReceiverLogic {
         actions: &mut Vec<ReceiverAction>,
     ) {
         match would.decision {
-            Decision::Keep { .. } => actions.push(ReceiverAction::Count(Count::Skipped(entry.size()))),
+            Decision::Keep { .. } => {
+                actions.push(ReceiverAction::Count(Count::Skipped(Files::one(entry.size()))))
+            }
             Decision::Continue => {
                 let there: Vec<_> = segments().into_iter().collect();
                 let bytes = there.iter().map(|(segment, _)| segment_range(*segment, entry.size()));
@@ -90,9 +92,9 @@ impl ReceiverLogic {
         actions: &mut Vec<ReceiverAction>,
     ) {
         let mut differs =
-            comparison.there.as_ref().map(|there| differences(entry, there)).unwrap_or_default();
+            comparison.there.as_deref().map(|there| differences(entry, there)).unwrap_or_default();
         if is_same {
-            actions.push(ReceiverAction::Count(Count::Skipped(entry.size())));
+            actions.push(ReceiverAction::Count(Count::Skipped(Files::one(entry.size()))));
         } else {
             differs.push(Difference::Content);
         }

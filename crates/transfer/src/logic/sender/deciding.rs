@@ -1,11 +1,12 @@
 //! What the receiver wants of entries, and what follows from it.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::{Open, SenderAction, SenderLogic, Stage};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::logic::count::Count;
+use crate::logic::count::{Count, Files};
 use crate::manifest::{BLOCK, FileId, SEGMENT, missing, segment_count, segment_range};
 use crate::offer::{Again, Verdict};
 use crate::plan::Planned;
@@ -22,9 +23,14 @@ impl SenderLogic {
         if u64::from(first) + verdicts.len() as u64 > u64::from(self.next) {
             return Err(Error::protocol("verdicts on files that were never offered"));
         }
-        let (mut planned, mut bytes) = (Vec::new(), 0);
+        let (mut planned, mut bytes, mut skipped) = (Vec::new(), 0, Files::default());
         for (id, verdict) in (first..).zip(verdicts) {
             self.check_purpose(&verdict)?;
+            if verdict == Verdict::Skip && !self.terms.moves {
+                let open = self.end(id, out).filter(Open::is_file);
+                open.into_iter().for_each(|open| skipped.add(open.size()));
+                continue;
+            }
             let Verdict::Would(change) = verdict else {
                 self.verdict(id, verdict, out)?;
                 continue;
@@ -32,10 +38,13 @@ impl SenderLogic {
             let Some(open) = self.end(id, out) else { continue };
             let entry = open.listed.entry.clone();
             if open.is_file() && !change.sent {
-                out.push(SenderAction::Count(Count::Skipped(open.size())));
+                skipped.add(open.size());
             }
             bytes += entry.memory();
             planned.push(Planned::new(entry, change));
+        }
+        if skipped.files > 0 {
+            out.push(SenderAction::Count(Count::Skipped(skipped)));
         }
         self.tell(planned, bytes, out);
         Ok(())
@@ -68,6 +77,7 @@ impl SenderLogic {
         match verdict {
             Verdict::Want { have } => {
                 open.next(&[Stage::Offered, Stage::Told], Stage::Wanted)?;
+                open.begin(id, out);
                 open.have(id, have, out);
                 let ranges = missing(open.size(), &open.ranges());
                 out.push(SenderAction::Send(id, ranges));
@@ -78,28 +88,26 @@ impl SenderLogic {
             }
             Verdict::Exists(theirs) => {
                 open.next(&[Stage::Offered], Stage::Compared(Some(theirs)))?;
+                open.begin(id, out);
                 out.push(SenderAction::Hash(id));
             }
             Verdict::Tell => {
                 open.next(&[Stage::Offered], Stage::Compared(None))?;
+                open.begin(id, out);
                 out.push(SenderAction::Hash(id));
             }
-            Verdict::Skip if self.terms.moves => {
+            Verdict::Skip => {
                 let why = "it is the same file at both ends, or was not compared";
                 let stays = Error::new(ErrorKind::Denied, why);
                 self.stays(id, stays, out);
             }
-            Verdict::Skip => {
-                let skipped = Count::Skipped(open.size());
-                self.count_end(id, skipped, out);
-            }
             Verdict::Made if self.terms.moves => {
                 open.next(&[Stage::Told], Stage::Wanted)?;
-                let skipped = Count::Skipped(open.size());
+                let skipped = Count::Skipped(Files::one(open.size()));
                 self.remove(id, skipped, out);
             }
             Verdict::Made => {
-                let skipped = Count::Skipped(open.size());
+                let skipped = Count::Skipped(Files::one(open.size()));
                 self.count_end(id, skipped, out);
                 out.push(SenderAction::Count(Count::Refreshed));
             }
@@ -151,7 +159,7 @@ impl SenderLogic {
         out.push(SenderAction::Say(Message::Keep(vec![(id, ours)])));
         // Of what is only said the receiver has the last word, and what is moved goes once it has made its own durable.
         if theirs.is_some() && self.terms.purpose != Purpose::Plan && !self.terms.moves {
-            self.count_end(id, Count::Skipped(size), out);
+            self.count_end(id, Count::Skipped(Files::one(size)), out);
         }
     }
 }
@@ -166,12 +174,20 @@ impl Open {
         Ok(())
     }
 
+    /// Something of it is to be read.
+    fn begin(&mut self, id: FileId, out: &mut Vec<SenderAction>) {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            out.push(SenderAction::Open(id, Arc::clone(&self.listed)));
+        }
+    }
+
     fn have(&mut self, id: FileId, segments: Vec<(u64, Digest)>, out: &mut Vec<SenderAction>) {
         let size = self.size();
         if !self.is_file() || segments.is_empty() {
             return;
         }
         self.have.extend(segments.iter().map(|(segment, _)| *segment).filter(|n| *n < segment_count(size)));
+        self.begin(id, out);
         out.push(SenderAction::Have(id, segments));
         self.keeps(self.ranges().iter().map(|range| range.end - range.start).sum(), out);
     }
@@ -197,6 +213,7 @@ impl Open {
             ));
         }
         let wanted: u64 = ranges.iter().map(|range| range.end - range.start).sum();
+        self.begin(id, out);
         self.keeps(self.size() - wanted, out);
         out.push(SenderAction::Send(id, ranges));
         Ok(())

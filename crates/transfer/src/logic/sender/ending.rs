@@ -12,7 +12,7 @@ impl SenderLogic {
     pub(super) fn end(&mut self, id: FileId, out: &mut Vec<SenderAction>) -> Option<Open> {
         let open = self.open.remove(&id)?;
         self.bytes -= open.listed.entry.memory();
-        if open.is_file() {
+        if open.is_begun {
             out.push(SenderAction::End(id));
         }
         Some(open)

@@ -231,7 +231,7 @@ fn a_plan_is_told_in_order_with_what_is_removed_behind_it() {
     let planned: Vec<Planned> =
         planned.into_iter().map(|(n, change)| Planned::new(entries[n].entry.clone(), change)).collect();
     let bytes = [0, 1, 4].map(|n: usize| entries[n].entry.memory()).iter().sum();
-    let counted = [Count::Skipped(5), Count::LeftOut(5), failed];
+    let counted = [Count::Skipped(Files::one(5)), Count::LeftOut(5), failed];
     let mut counts = counted.into_iter().map(Counts);
     assert!(counts.all(|count| actions.contains(&count)), "{actions:?}");
     assert_eq!(actions.last(), Some(&Tell { planned: planned.clone(), bytes }));
@@ -256,7 +256,7 @@ fn a_file_that_is_moved_is_open_until_it_is_gone_from_its_source() {
     // One that was there is read, and removed once the receiver has made it durable.
     assert_eq!(run.happens(SenderEvent::Hashed(2, Ok(OURS))), [Say(Message::Keep(vec![(2, OURS)]))]);
     assert_eq!(run.hears(verdicts(2, vec![Verdict::Made])), [Remove(2)]);
-    assert_eq!(run.happens(SenderEvent::Removed(2, Ok(()))), [Counts(Count::Skipped(5))]);
+    assert_eq!(run.happens(SenderEvent::Removed(2, Ok(()))), [Counts(Count::Skipped(Files::one(5)))]);
     let stays = |actions: &[SenderAction], name: &str| {
         let stays = format!("{name} is there and stays at the source: ");
         actions.iter().any(|action| {
@@ -366,7 +366,10 @@ fn what_was_compared_is_kept_or_replaced_as_it_is_asked_for() {
     let same = || Verdict::Exists(OURS);
     let other = || Verdict::Exists(THEIRS);
     for purpose in [Purpose::Copy, Purpose::Compare] {
-        assert_eq!(compared(purpose, same()), [&[keep()][..], &ended(Count::Skipped(5))].concat());
+        assert_eq!(
+            compared(purpose, same()),
+            [&[keep()][..], &ended(Count::Skipped(Files::one(5)))].concat()
+        );
     }
     for purpose in [Purpose::Copy, Purpose::Compare, Purpose::Plan] {
         assert_eq!(compared(purpose, Verdict::Tell), [keep()], "the receiver has the last word");

@@ -14,9 +14,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::journal::{Left, Leftovers};
 use crate::logic::deciding::Policy;
-use crate::logic::receiver::{
-    Beginning, Begun, Findings, Look, ReceiverEvent, Settlement, SettlementOutcome,
-};
+use crate::logic::receiver::{Beginning, Begun, Findings, ReceiverEvent, Settlement, SettlementOutcome};
 use crate::manifest::{Entry, FileId, Kind, Timestamp};
 use crate::mirror::Mirror;
 use crate::mirror::plan::Extraneous;
@@ -25,14 +23,18 @@ use crate::path::RelPath;
 use crate::pipeline::incoming::{Incoming, Portion};
 use crate::plan::{Action, EntryKind, Planned, PlannedChange};
 use crate::store::{Sink, Standing};
+use crate::sys::clock::Instant;
 use crate::sys::sync::{Mutex, mpsc};
 use crate::sys::thread;
 use crate::text::show;
 
+/// How often it is told what files hash to, while more are read.
+const TELLING: Duration = Duration::from_millis(10);
+
 /// Something to be done.
 pub(super) enum Task {
-    Look { first: FileId, entries: Vec<Entry>, open: Option<Vec<Arc<Entry>>> },
-    Digest(FileId, Arc<Entry>),
+    Look { first: FileId, entries: Vec<Arc<Entry>>, open: Option<Vec<Arc<Entry>>> },
+    Digest(Vec<(FileId, Arc<Entry>)>),
     Settle(FileId, Arc<Entry>, Settlement),
     ReadAgain(FileId, Arc<Entry>, HashMap<u64, Digest>),
     Share(FileId, Arc<Entry>),
@@ -98,9 +100,7 @@ impl DestinationDisk {
     fn act(&mut self, task: Task) -> Option<ReceiverEvent> {
         Some(match task {
             Task::Look { first, entries, open } => self.look(first, entries, open),
-            Task::Digest(id, entry) => {
-                ReceiverEvent::Digested(id, self.sink().digest(&entry, &|| self.is_stopped()))
-            }
+            Task::Digest(files) => return self.digest(files),
             Task::Settle(id, entry, settlement) => {
                 ReceiverEvent::Settled(id, self.settle(&entry, &settlement))
             }
@@ -137,29 +137,29 @@ impl DestinationDisk {
 
     // What is there -----------------------------------------------------------------------------------
 
-    fn look(&mut self, first: FileId, entries: Vec<Entry>, open: Option<Vec<Arc<Entry>>>) -> ReceiverEvent {
-        let known = self.known(&entries);
-        let mut looked: Vec<(Entry, Result<Look>)> = Vec::with_capacity(entries.len());
-        let mut left = entries.into_iter();
-        for known in known {
+    fn look(
+        &mut self,
+        first: FileId,
+        entries: Vec<Arc<Entry>>,
+        open: Option<Vec<Arc<Entry>>>,
+    ) -> ReceiverEvent {
+        let mut looked = Vec::with_capacity(entries.len());
+        for (entry, known) in entries.iter().zip(self.known(&entries)) {
             if !(self.offered.has_room() && self.folded.has_room()) {
                 let Some(open) = &open else { break };
-                let open: Vec<&Entry> =
-                    open.iter().map(|entry| &**entry).chain(looked.iter().map(|(entry, _)| entry)).collect();
+                let open = || open.iter().chain(&entries[..looked.len()]);
                 let sink = &*self.shared.path.sink;
-                self.offered.keep(open.iter().map(|entry| sink.place(entry).as_bytes().to_vec()));
-                self.folded.keep(open.iter().filter_map(|entry| sink.folded(entry)));
+                self.offered.keep(open().map(|entry| sink.place(entry).as_bytes().to_vec()));
+                self.folded.keep(open().filter_map(|entry| sink.folded(entry)));
             }
-            let Some(entry) = left.next() else { break };
-            let id = first + looked.len() as FileId;
-            let look = self.look_at(id, &entry, known);
-            looked.push((entry, look));
+            looked.push(self.look_at(first + looked.len() as FileId, entry, known));
         }
-        ReceiverEvent::Looked { first, looked, rest: left.collect() }
+        let rest = entries[looked.len()..].to_vec();
+        ReceiverEvent::Looked { first, looked, rest }
     }
 
     /// What is there of an entry. A directory or a link is made.
-    fn look_at(&mut self, id: FileId, entry: &Entry, known: Option<Verified>) -> Result<Look> {
+    fn look_at(&mut self, id: FileId, entry: &Entry, known: Option<Verified>) -> Result<Option<Findings>> {
         let is_first = self.is_first(entry)?;
         let shared = Arc::clone(&self.shared);
         let (sink, path) = (&*shared.path.sink, &shared.path);
@@ -167,7 +167,7 @@ impl DestinationDisk {
         if self.policy.is_choosy() {
             let there = sink.there(&entry.path, entry.mtime)?;
             if self.policy.leaves(entry, there.as_ref()) {
-                return Ok(Look::Leave);
+                return Ok(None);
             }
         }
         let standing = sink.prepare(entry, !self.policy.writes())?;
@@ -175,15 +175,15 @@ impl DestinationDisk {
         let split = if is_looked_for { self.split.left(&shared, entry)? } else { None };
         let is_split = split.is_some();
         self.shared_parts.extend(split.map(|left| (id, left)));
-        let left = if is_looked_for && !is_split { self.take_left(entry) } else { None };
+        let left = if is_looked_for && !is_split { self.take_left(entry).map(Box::new) } else { None };
         let has_part = left.is_some() && sink.has_part(entry);
         if let (Kind::Directory, true, Some(journal)) = (&entry.kind, is_first, path.journal()) {
             journal.lock().directory(entry)?;
         }
         let plans = self.policy.plans();
-        let there = if plans { sink.there(&entry.path, entry.mtime)? } else { None };
+        let there = if plans { sink.there(&entry.path, entry.mtime)?.map(Box::new) } else { None };
         let takes = if plans && is_file { sink.takes(entry) } else { Ok(()) };
-        Ok(Look::Found(Box::new(Findings { standing, known, left, has_part, is_split, there, takes })))
+        Ok(Some(Findings { standing, known, left, has_part, is_split, there, takes }))
     }
 
     fn take_left(&mut self, entry: &Entry) -> Option<Left> {
@@ -195,7 +195,7 @@ impl DestinationDisk {
     }
 
     /// What is remembered of what bears the entries' names.
-    fn known(&self, entries: &[Entry]) -> Vec<Option<Verified>> {
+    fn known(&self, entries: &[Arc<Entry>]) -> Vec<Option<Verified>> {
         let places = entries.iter().map(|entry| self.sink().place(entry).as_bytes());
         match &self.catalogue {
             Some(catalogue) => catalogue.lock().get_all(places),
@@ -236,6 +236,19 @@ impl DestinationDisk {
     }
 
     // Files --------------------------------------------------------------------------------------------
+
+    /// Reads files. What is known of some is told while others are read.
+    fn digest(&self, files: Vec<(FileId, Arc<Entry>)>) -> Option<ReceiverEvent> {
+        let (mut digested, mut last) = (Vec::new(), Instant::now());
+        for (id, entry) in files {
+            digested.push((id, self.sink().digest(&entry, &|| self.is_stopped())));
+            if last.elapsed() >= TELLING && !self.is_stopped() {
+                self.shared.tell(ReceiverEvent::Digested(std::mem::take(&mut digested)));
+                last = Instant::now();
+            }
+        }
+        (!digested.is_empty()).then_some(ReceiverEvent::Digested(digested))
+    }
 
     fn settle(&self, entry: &Entry, settlement: &Settlement) -> Result<SettlementOutcome> {
         if settlement.untouched_since.is_some_and(|mtime| !self.still_has(entry, mtime)) {

@@ -143,7 +143,7 @@ impl ReceiverOwner {
             ReceiverAction::Say(message) => shared.outbox.send(&message),
             ReceiverAction::Count(count) => shared.path.ledger.count(count),
             ReceiverAction::Look { first, entries, open } => self.ask(Task::Look { first, entries, open }),
-            ReceiverAction::Digest(id, entry) => self.ask(Task::Digest(id, entry)),
+            ReceiverAction::Digest(files) => self.ask(Task::Digest(files)),
             ReceiverAction::Settle(id, entry, settlement) => self.ask(Task::Settle(id, entry, settlement)),
             ReceiverAction::ReadAgain(id, entry, left) => self.ask(Task::ReadAgain(id, entry, left)),
             ReceiverAction::Share(id, entry) => self.ask(Task::Share(id, entry)),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::aside::Aside;
 use super::{SendFile, SenderState, Sent};
 use crate::error::Result;
+use crate::hashed::ByNumber;
 use crate::logic::sender::{SenderAction, SenderEvent, SenderLogic, SenderTerms};
 use crate::manifest::{BLOCK, FileId};
 use crate::pipeline::work::Piece;
@@ -31,7 +32,7 @@ pub(crate) struct SenderOwner {
     actions: Vec<SenderAction>,
     happened: mpsc::Receiver<SenderEvent>,
     /// Those that have not ended.
-    files: HashMap<FileId, Arc<SendFile>>,
+    files: HashMap<FileId, Arc<SendFile>, ByNumber>,
     /// Tells the lister that there is room for more.
     lister: mpsc::Sender<()>,
     /// Tells whoever reads names that more are wanted.
@@ -59,7 +60,7 @@ impl SenderOwner {
             logic: SenderLogic::new(terms),
             actions: Vec::new(),
             happened,
-            files: HashMap::new(),
+            files: HashMap::default(),
             lister,
             namer: None,
             hashers: Aside::new("compare", (HASHERS, threads), |shared, file| hash(shared, &file)),
