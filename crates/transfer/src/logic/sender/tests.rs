@@ -44,6 +44,11 @@ fn error() -> Error {
     Error::new(ErrorKind::Io, "broken")
 }
 
+/// What is to be done, but for the files that it is about.
+fn read(actions: Vec<SenderAction>) -> Vec<SenderAction> {
+    actions.into_iter().filter(|action| !matches!(action, SenderAction::Open(..))).collect()
+}
+
 /// A logic, and what it answers.
 struct Run(SenderLogic);
 
@@ -74,13 +79,13 @@ impl Run {
     fn happens(&mut self, event: SenderEvent) -> Vec<SenderAction> {
         let mut out = Vec::new();
         self.0.happened(event, &mut out).expect("it goes on");
-        out
+        read(out)
     }
 
     fn hears(&mut self, message: Message) -> Vec<SenderAction> {
         let mut out = Vec::new();
         self.0.hear(message, &mut out).expect("it may say so");
-        out
+        read(out)
     }
 
     fn refuses(&mut self, message: Message, why: &str) {
@@ -266,7 +271,7 @@ fn a_file_that_is_moved_is_open_until_it_is_gone_from_its_source() {
     };
     // One that nobody read stays.
     let skipped = run.hears(verdicts(3, vec![Verdict::Skip]));
-    assert!(stays(&skipped, "d") && skipped.contains(&End(3)) && !run.0.has_finished());
+    assert!(stays(&skipped, "d") && !run.0.has_finished());
     let failed = run.happens(SenderEvent::Removed(1, Err(error())));
     assert!(stays(&failed, "b") && matches!(failed[1], Counts(Count::Failed { was_listed: true, .. })));
     assert_eq!(failed[2..], [Say(Message::Finish)]);
