@@ -78,7 +78,7 @@ impl Pair {
 
     fn act(&mut self, task: Task) -> Option<ReceiverEvent> {
         Some(match task {
-            Task::Look { first, entries, open } => self.look(first, entries, open),
+            Task::Look { first, entries, open } => self.look(first, &entries, open.as_deref()),
             Task::Digest(files) => {
                 let digest = |(id, entry): (FileId, Arc<Entry>)| (id, self.disk.digest(&entry));
                 ReceiverEvent::Digested(files.into_iter().map(digest).collect())
@@ -109,16 +109,11 @@ impl Pair {
 
     // What is there -----------------------------------------------------------------------------------
 
-    fn look(
-        &mut self,
-        first: FileId,
-        entries: Vec<Arc<Entry>>,
-        open: Option<Vec<Arc<Entry>>>,
-    ) -> ReceiverEvent {
+    fn look(&mut self, first: FileId, entries: &[Arc<Entry>], open: Option<&[Arc<Entry>]>) -> ReceiverEvent {
         let mut looked = Vec::with_capacity(entries.len());
-        for entry in &entries {
+        for entry in entries {
             if self.receiver.places.len() >= self.settings.names_remembered {
-                let Some(open) = &open else { break };
+                let Some(open) = open else { break };
                 let open = open.iter().chain(&entries[..looked.len()]);
                 let open: Vec<String> = open.map(|entry| path_of(entry).to_owned()).collect();
                 self.receiver.folded = open.iter().filter_map(|path| self.disk.folded(path)).collect();

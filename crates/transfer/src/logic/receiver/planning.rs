@@ -61,7 +61,7 @@ impl ReceiverLogic {
     ) {
         match would.decision {
             Decision::Keep { .. } => {
-                actions.push(ReceiverAction::Count(Count::Skipped(Files::one(entry.size()))))
+                actions.push(ReceiverAction::Count(Count::Skipped(Files::one(entry.size()))));
             }
             Decision::Continue => {
                 let there: Vec<_> = segments().into_iter().collect();

@@ -99,7 +99,7 @@ impl DestinationDisk {
 
     fn act(&mut self, task: Task) -> Option<ReceiverEvent> {
         Some(match task {
-            Task::Look { first, entries, open } => self.look(first, entries, open),
+            Task::Look { first, entries, open } => self.look(first, &entries, open.as_deref()),
             Task::Digest(files) => return self.digest(files),
             Task::Settle(id, entry, settlement) => {
                 ReceiverEvent::Settled(id, self.settle(&entry, &settlement))
@@ -137,16 +137,11 @@ impl DestinationDisk {
 
     // What is there -----------------------------------------------------------------------------------
 
-    fn look(
-        &mut self,
-        first: FileId,
-        entries: Vec<Arc<Entry>>,
-        open: Option<Vec<Arc<Entry>>>,
-    ) -> ReceiverEvent {
+    fn look(&mut self, first: FileId, entries: &[Arc<Entry>], open: Option<&[Arc<Entry>]>) -> ReceiverEvent {
         let mut looked = Vec::with_capacity(entries.len());
-        for (entry, known) in entries.iter().zip(self.known(&entries)) {
+        for (entry, known) in entries.iter().zip(self.known(entries)) {
             if !(self.offered.has_room() && self.folded.has_room()) {
-                let Some(open) = &open else { break };
+                let Some(open) = open else { break };
                 let open = || open.iter().chain(&entries[..looked.len()]);
                 let sink = &*self.shared.path.sink;
                 self.offered.keep(open().map(|entry| sink.place(entry).as_bytes().to_vec()));
