@@ -142,6 +142,10 @@ pub(crate) mod logic;
 // What moves it.
 pub mod pipeline;
 
+// Both ends' decisions against each other, for tests.
+#[cfg(test)]
+pub(crate) mod pair;
+
 pub(crate) mod exchange;
 
 pub mod transfer;

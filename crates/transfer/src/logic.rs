@@ -14,7 +14,5 @@ pub(crate) mod asked;
 pub(crate) mod count;
 pub(crate) mod deciding;
 pub(crate) mod events;
-#[cfg(test)]
-pub(crate) mod pair;
 pub(crate) mod receiver;
 pub(crate) mod sender;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use tidegate_control::BitRate;
 use tidegate_transfer::error::ErrorKind;
-use tidegate_transfer::terms::{Compare, DataPlane, Verify};
+use tidegate_transfer::terms::{DataPlane, Verify};
 use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::route::{To, begin};
 use tidegate_transfer::wire::way::Carrier;
@@ -57,22 +57,6 @@ fn nothing_is_sent_twice_on_a_sound_network() {
         assert_eq!((totals.files_done, totals.bytes_again), (54, 0), "{data_plane:?}");
         assert_same_tree(&source, &f.root.join("in"));
     }
-}
-
-#[test]
-fn a_file_whose_content_was_right_gets_its_mode_and_time_by_checksum() {
-    use std::os::unix::fs::PermissionsExt;
-    let mut f = Fixture::new();
-    let source = f.source(&[("file", 300_000)]);
-    f.push(&[source.join("")], "in/");
-    let file = fs::File::open(source.join("file")).expect("opened");
-    file.set_modified(std::time::UNIX_EPOCH + Duration::from_secs(1_000_000_007)).expect("set");
-    file.set_permissions(fs::Permissions::from_mode(0o640)).expect("set");
-    f.terms.compare = Compare::Checksum;
-    assert_eq!(f.push(&[source.join("")], "in/").files_skipped, 1);
-    assert_same_tree(&source, &f.root.join("in"));
-    f.terms.compare = Compare::Recorded;
-    assert_eq!(f.push(&[source.join("")], "in/").files_skipped, 1, "and is remembered with them");
 }
 
 #[test]

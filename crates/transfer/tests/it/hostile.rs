@@ -14,7 +14,7 @@ use tidegate_transfer::counters::NotKept;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::hash::{Digest, block_digest};
 use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
-use tidegate_transfer::offer::{OFFER_ENTRIES, Outcome, Verdict, WINDOW};
+use tidegate_transfer::offer::{Outcome, Verdict};
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::proof::Proof;
 use tidegate_transfer::record::Record;
@@ -173,35 +173,6 @@ fn requests_for_hostile_paths_are_refused() {
         }
     }
     assert_eq!(fs::read_dir(&f.root).expect("listed").count(), 0);
-}
-
-#[test]
-fn offers_out_of_order_and_impossible_sizes_are_cast_out() {
-    for (first, entry) in [
-        (5, file(b"gap", 1)),
-        (u32::MAX, file(b"end", 1)),
-        (0, file(b"huge", u64::MAX)),
-        (0, file(b"huge", i64::MAX as u64 + 1)),
-    ] {
-        let hand = by_hand();
-        hand.outbox.send(&Message::Offer { first, entries: vec![entry.clone(), entry] });
-        hand.is_cast_out();
-    }
-    let hand = by_hand();
-    hand.outbox.send(&Message::Offer { first: 0, entries: vec![file(b"once", 1)] });
-    hand.outbox.send(&Message::Offer { first: 0, entries: vec![file(b"twice", 1)] });
-    hand.is_cast_out();
-}
-
-#[test]
-fn more_files_than_may_be_under_way_are_cast_out() {
-    let hand = by_hand();
-    let named = |number: usize| file(format!("f{number}").as_bytes(), 1);
-    for first in (0..4 * WINDOW).step_by(OFFER_ENTRIES) {
-        let entries = (first..first + OFFER_ENTRIES).map(named).collect();
-        hand.outbox.send(&Message::Offer { first: first as u32, entries });
-    }
-    hand.is_cast_out();
 }
 
 #[test]

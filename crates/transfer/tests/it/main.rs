@@ -31,5 +31,4 @@ mod split;
 mod squatting;
 mod third_party;
 mod waits;
-mod window;
 mod yielding;

@@ -7,15 +7,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::common::peer::{Server, entry, file};
-use crate::common::{Fixture, assert_same_tree, content, drive, eventually, write};
-use tidegate_transfer::error::{Error, ErrorKind};
-use tidegate_transfer::manifest::Kind;
-use tidegate_transfer::offer::Verdict;
+use crate::common::{Fixture, assert_same_tree, drive, eventually, write};
 use tidegate_transfer::sys::confined;
-use tidegate_transfer::terms::{Compare, Verify};
+use tidegate_transfer::terms::Verify;
 use tidegate_transfer::transfer::route::{From, To, begin};
-use tidegate_transfer::wire::message::Message;
 use tidegate_transfer::wire::ticket::Claims;
 
 const SIZES: [(&str, u64); 4] = [("empty", 0), ("small", 1000), ("sub/block", 200_000), ("large", 9_000_000)];
@@ -109,27 +104,6 @@ fn a_mode_or_a_time_alone_is_set_without_sending_content() {
 }
 
 #[test]
-fn content_that_differs_is_sent_whatever_its_size_and_time() {
-    let (a, b) = (Fixture::new(), Fixture::new());
-    for route in routes(&a, &b) {
-        run(&a, &route);
-        let then = fs::metadata(route.source.join("large")).expect("there").modified().expect("known");
-        // Another content of the same size, and a later time.
-        write(&route.source.join("large"), SIZES[3].1, 77);
-        set_time(&route.source.join("large"), then + Duration::from_secs(5));
-        let (done, skipped, refreshed, moved) = run(&a, &route);
-        assert_eq!((done, skipped, refreshed, moved), (1, 3, 0, SIZES[3].1), "{}", route.name);
-        assert_same_tree(&route.source, &route.there);
-        // The destination was written to: what is recorded of it says nothing any more.
-        fs::write(route.there.join("small"), content(1000, 88)).expect("written");
-        set_time(&route.source.join("small"), then + Duration::from_secs(9));
-        let (done, _, refreshed, moved) = run(&a, &route);
-        assert_eq!((done, refreshed, moved), (1, 0, 1000), "{}", route.name);
-        assert_same_tree(&route.source, &route.there);
-    }
-}
-
-#[test]
 fn what_nobody_has_recorded_or_may_be_told_is_sent_again() {
     let mut f = Fixture::new();
     let source = f.source(&[("file", 200_000)]);
@@ -152,32 +126,4 @@ fn what_nobody_has_recorded_or_may_be_told_is_sent_again() {
     let transfer = begin(&contents(), &blind, &f.setup()).expect("begun");
     assert_eq!(drive(transfer, f.setpoint).expect("pushed").0.files_skipped, 1, "a mode tells nothing");
     assert_same_tree(&source, &f.root.join("blind"));
-}
-
-#[test]
-fn a_file_that_its_server_could_not_compare_counts_as_failed() {
-    let server = Server::new(|visit| {
-        visit.accept_send(false);
-        let entries = vec![entry(b"tree", Kind::Directory), file(b"tree/one", 4)];
-        visit.outbox.send(&Message::Offer { first: 0, entries });
-        visit.outbox.send(&Message::Listed);
-        let verdict = loop {
-            match visit.next() {
-                Ok(Message::Verdicts { first: 1, verdicts }) => break verdicts,
-                Ok(_) => {}
-                Err(_) => return,
-            }
-        };
-        assert!(matches!(verdict[..], [Verdict::Exists(_)]), "{verdict:?}");
-        visit.outbox.send(&Message::Abandon(1, Error::new(ErrorKind::Io, "cannot read it")));
-        visit.finish();
-    });
-    let mut f = Fixture::new();
-    f.terms.compare = Compare::Checksum;
-    let back = f.dir("back");
-    write(&back.join("tree/one"), 4, 1);
-    let to = To::Local(back.as_os_str().as_bytes().to_vec());
-    let (totals, failures) =
-        f.run(&From::Endpoint(server.address.clone(), vec![b"tree".to_vec()]), &to).expect("ran");
-    assert_eq!((totals.files_failed, failures.len()), (1, 1), "{totals:?}");
 }

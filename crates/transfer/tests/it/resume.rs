@@ -135,17 +135,6 @@ fn an_interrupted_copy_sends_again_only_what_was_in_flight() {
 }
 
 #[test]
-fn a_copy_interrupted_many_times_still_arrives() {
-    for pull in [false, true] {
-        let mut w = world(pull);
-        for _ in 0..3 {
-            w.interrupted(4_000_000);
-        }
-        w.finish();
-    }
-}
-
-#[test]
 fn a_damaged_journal_costs_time_and_never_content() {
     for pull in [false, true] {
         let damages: [fn(&Path); 6] = [

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::content::Content;
+use super::content::ModelContent;
 use crate::manifest::{Entry, Fingerprint, Kind, Timestamp};
 use crate::offer::DirectoryNames;
 use crate::path::RelPath;
@@ -12,7 +12,7 @@ use crate::store::There;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// A file.
-    File(Content),
+    File(ModelContent),
     /// A directory.
     Directory,
     /// A symbolic link to this.
@@ -46,7 +46,7 @@ impl Node {
     }
 
     /// What it holds, if it is a file.
-    pub fn content(&self) -> Option<Content> {
+    pub fn content(&self) -> Option<ModelContent> {
         if let What::File(content) = self.what { Some(content) } else { None }
     }
 
@@ -76,12 +76,12 @@ pub(crate) fn at(seconds: i64) -> Timestamp {
 
 /// Names, and what bears them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Tree {
+pub(crate) struct ModelTree {
     nodes: BTreeMap<String, Node>,
     changes: u64,
 }
 
-impl Tree {
+impl ModelTree {
     /// Puts something in its place.
     pub fn put(&mut self, path: &str, node: Node) -> &mut Node {
         self.changes += 1;
@@ -93,7 +93,7 @@ impl Tree {
     /// Puts a file there, modified at 1000. All empty ones hold the same.
     pub fn file(&mut self, path: &str, size: u64, seed: u64) -> &mut Node {
         let seed = if size == 0 { 0 } else { seed };
-        self.put(path, Node::new(What::File(Content { seed, size }), 1000))
+        self.put(path, Node::new(What::File(ModelContent { seed, size }), 1000))
     }
 
     /// Puts a directory there.

@@ -52,7 +52,7 @@ fn path(rng: &mut Rng) -> String {
 }
 
 /// Puts something into a tree, most of it small.
-fn plant(tree: &mut tree::Tree, rng: &mut Rng) {
+fn plant(tree: &mut tree::ModelTree, rng: &mut Rng) {
     if rng.below(6) == 0 {
         tree.link(&format!("l{}", rng.below(4)), ["x", "y"][rng.below(2) as usize]);
         return;
@@ -65,7 +65,7 @@ fn plant(tree: &mut tree::Tree, rng: &mut Rng) {
     node.mode = [0o644, 0o600][rng.below(2) as usize];
 }
 
-fn plant_all(tree: &mut tree::Tree, rng: &mut Rng) {
+fn plant_all(tree: &mut tree::ModelTree, rng: &mut Rng) {
     tree.directory("d");
     tree.directory("d/e").mtime = rng.below(100) as i64;
     (0..rng.below(25)).for_each(|_| plant(tree, rng));

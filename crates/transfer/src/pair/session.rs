@@ -10,7 +10,7 @@ use crate::wire::order::{self, Part, Phase};
 
 /// One direction of the session.
 #[derive(Debug, Default)]
-pub(super) struct Way {
+pub(super) struct SessionWay {
     on_its_way: VecDeque<Vec<u8>>,
     pub last_due: u64,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::disk::Disk;
+use super::disk::ModelDisk;
 use super::faults::Deed;
 use super::tree::What;
 use crate::error::{Error, ErrorKind, Result};
@@ -21,7 +21,7 @@ pub(super) struct Mirroring {
 
 impl Mirroring {
     /// Compares directories with those of the source; answers with what is to go.
-    pub fn compare(&mut self, directories: &[DirectoryNames], disk: &Disk) -> Result<Vec<String>> {
+    pub fn compare(&mut self, directories: &[DirectoryNames], disk: &ModelDisk) -> Result<Vec<String>> {
         let mut going = Vec::new();
         for DirectoryNames { directory, names, is_root, .. } in directories {
             let directory = std::str::from_utf8(directory).expect("names of a pair are text");
@@ -53,7 +53,7 @@ impl Mirroring {
     }
 
     /// Removes what is to go, but no more than `most`, unless it is `dry`.
-    pub fn act(self, disk: &mut Disk, most: Option<u64>, dry: bool) -> Deleted {
+    pub fn act(self, disk: &mut ModelDisk, most: Option<u64>, dry: bool) -> Deleted {
         let mut deleted = Deleted::default();
         if self.is_emptied && most.is_none() {
             return Deleted::nothing(&Error::new(ErrorKind::Denied, "the source is empty"));
@@ -72,7 +72,7 @@ impl Mirroring {
     }
 }
 
-impl Disk {
+impl ModelDisk {
     /// Removes something, unless it is a directory with something in it.
     fn delete(&mut self, path: &str) -> Result<bool> {
         self.faults.check(Deed::Delete, path)?;

@@ -66,16 +66,16 @@ mod tasks;
 mod tree;
 
 pub(crate) use content::SIZES;
-pub(crate) use disk::Disk;
+pub(crate) use disk::ModelDisk;
 pub(crate) use faults::Deed;
-pub(crate) use source::Source;
+pub(crate) use source::ModelSource;
 
-use checks::Watch;
+use checks::PairWatch;
 use committing::CommitStep;
 use receiving::ReceivingEnd;
 use sending::SendingEnd;
-use session::Way;
-use streams::Streams;
+use session::SessionWay;
+use streams::PairStreams;
 
 /// What both ends agree on, and what happens between them. They hold for the runs that begin from then on.
 #[derive(Clone, Debug)]
@@ -185,22 +185,22 @@ pub(crate) struct Pair {
     /// What they agree on.
     pub settings: PairSettings,
     /// What is sent from.
-    pub source: Source,
+    pub source: ModelSource,
     /// What is written to.
-    pub disk: Disk,
+    pub disk: ModelDisk,
     /// What was said in this run, and by whom.
     pub said: Vec<(End, Message)>,
     rng: Rng,
     clock: u64,
     number: u64,
     events: BTreeMap<(u64, u64), Event>,
-    to_receiver: Way,
-    to_sender: Way,
+    to_receiver: SessionWay,
+    to_sender: SessionWay,
     receiver_phase: Phase,
     sender: SendingEnd,
     receiver: ReceivingEnd,
-    streams: Streams,
-    watch: Watch,
+    streams: PairStreams,
+    watch: PairWatch,
     heard: u64,
     last_listed: u64,
     last_done: u64,
@@ -214,7 +214,7 @@ pub(crate) struct Pair {
 impl Pair {
     /// Two ends with nothing on their disks.
     pub fn new(settings: PairSettings) -> Self {
-        let (mut source, disk) = (Source::default(), Disk::default());
+        let (mut source, disk) = (ModelSource::default(), ModelDisk::default());
         let sender = SendingEnd::new(&settings, source.list(1));
         let receiver = ReceivingEnd::new(&settings, disk.journal.clone().into_iter().collect());
         Self {
@@ -225,13 +225,13 @@ impl Pair {
             clock: 0,
             number: 0,
             events: BTreeMap::new(),
-            to_receiver: Way::default(),
-            to_sender: Way::default(),
+            to_receiver: SessionWay::default(),
+            to_sender: SessionWay::default(),
             receiver_phase: Phase::Moving,
             sender,
             receiver,
-            streams: Streams::default(),
-            watch: Watch::default(),
+            streams: PairStreams::default(),
+            watch: PairWatch::default(),
             heard: 0,
             last_listed: 0,
             last_done: 0,
@@ -258,9 +258,9 @@ impl Pair {
         self.receiver = ReceivingEnd::new(&settings, self.disk.journal.clone().into_iter().collect());
         self.disk.changed.clear();
         self.disk.offered.clear();
-        self.watch = Watch::of(&self.disk);
-        (self.events, self.said, self.streams) = (BTreeMap::new(), Vec::new(), Streams::default());
-        (self.to_receiver, self.to_sender) = (Way::default(), Way::default());
+        self.watch = PairWatch::of(&self.disk);
+        (self.events, self.said, self.streams) = (BTreeMap::new(), Vec::new(), PairStreams::default());
+        (self.to_receiver, self.to_sender) = (SessionWay::default(), SessionWay::default());
         self.receiver_phase = Phase::Moving;
         (self.heard, self.is_confirming, self.was_cut, self.is_honest) = (0, false, false, true);
         self.is_running = true;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::faults::Deed;
-use super::streams::{Damage, Frame};
+use super::streams::{Damage, SentBlock};
 use super::tree::{Node, path_of};
 use super::{End, Event, Pair, PairSettings};
 use crate::error::{Error, ErrorKind, Result};
@@ -80,13 +80,11 @@ impl Pair {
         }
     }
 
-    /// Something happens at the sender after a while.
+    /// Something happens at the sender after a while, behind what has happened there before.
     pub(super) fn tell_sender(&mut self, event: SenderEvent) {
         let delay = self.delay();
         let due = (self.clock + delay).max(self.last_listed);
-        if matches!(event, SenderEvent::Listed(_) | SenderEvent::AllListed) {
-            self.last_listed = due;
-        }
+        self.last_listed = due;
         self.at(due, Event::Sender(event));
     }
 
@@ -105,13 +103,14 @@ impl Pair {
     }
 
     fn do_for_sender(&mut self, actions: Vec<SenderAction>, came: Result<()>) {
+        if let Err(error) = came {
+            return self.end_of(End::Sender, Err(error));
+        }
         for action in actions {
             self.watch.sender_action(&action);
             self.do_at_sender(action);
         }
-        if let Err(error) = came {
-            self.end_of(End::Sender, Err(error));
-        } else if self.sender.logic.is_over() {
+        if self.sender.logic.is_over() {
             self.end_of(End::Sender, Ok(()));
         }
     }
@@ -159,18 +158,24 @@ impl Pair {
         }
     }
 
+    /// Tells one message full of names, and of the end behind the last one.
     fn read_names(&mut self) {
         let (source, batch) = (&self.source, self.settings.batch);
         let names = self
             .sender
             .names
             .get_or_insert_with(|| source.tree.directory_names().chunks(batch).map(<[_]>::to_vec).collect());
+        let Some(some) = names.pop_front() else { return };
+        let is_last = names.is_empty();
         let failed = source.faults.check(Deed::Name, "").err();
-        let event = match (failed, names.pop_front()) {
-            (None, Some(some)) => SenderEvent::Names(some),
-            (failed, _) => SenderEvent::NamesEnd(failed),
-        };
-        self.tell_sender(event);
+        if failed.is_some() {
+            names.clear();
+        } else {
+            self.tell_sender(SenderEvent::Names(some));
+        }
+        if is_last || failed.is_some() {
+            self.tell_sender(SenderEvent::NamesEnd(failed));
+        }
     }
 
     // Blocks ------------------------------------------------------------------------------------------
@@ -240,6 +245,6 @@ impl Pair {
             None
         };
         let seed = if damage == Some(Damage::Silent) { DAMAGED } else { content.seed };
-        self.send_frame(Frame { file: id, offset, length, seed, damage });
+        self.send_frame(SentBlock { file: id, offset, length, seed, damage });
     }
 }

@@ -1,6 +1,7 @@
 //! How files of a [`Pair`](super::Pair) get their names: in groups, once leave was given where that is needed.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::{End, Event, Pair};
 use crate::catalogue::Verified;
@@ -8,12 +9,23 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::logic::receiver::ReceiverEvent;
 use crate::manifest::FileId;
 use crate::offer::Outcome;
+use crate::pipeline::incoming::Incoming;
 use crate::store::memory::NullSink;
 use crate::terms::Verify;
 use crate::wire::message::Message;
 
 /// Most files that get their names together.
 const GROUP: usize = 256;
+
+/// A file whose blocks are taken in.
+#[derive(Clone)]
+pub(super) struct BegunFile {
+    pub file: Arc<Incoming>,
+    /// Whether its unfinished file is made anew when it is opened.
+    pub anew: bool,
+}
+
+tidegate_contract::opaque!(BegunFile);
 
 /// What is whole, and how far those are that get their names now.
 #[derive(Debug, Default)]
@@ -106,7 +118,7 @@ impl Pair {
         let only_new = self.settings.taking.ignore_existing;
         for id in std::mem::take(&mut self.receiver.committing.group) {
             let Some(begun) = self.receiver.files.get(&id) else { continue };
-            let entry = std::sync::Arc::clone(&begun.file.entry);
+            let entry = Arc::clone(&begun.file.entry);
             let listed = self.source.content_of(&entry);
             if self.settings.verify == Verify::Blake3 {
                 assert_eq!(begun.file.root(), listed.root(), "{} is what was verified", entry.path);

@@ -10,19 +10,19 @@ use crate::terms::Verify;
 
 thread_local! {
     /// Hashes of blocks, made once: by content, offset and kind of proof.
-    static BLOCKS: RefCell<HashMap<(Content, u64, bool), Digest>> = RefCell::default();
+    static BLOCKS: RefCell<HashMap<(ModelContent, u64, bool), Digest>> = RefCell::default();
 }
 
 /// What a file holds. Two of one size and different seeds differ in every block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Content {
+pub(crate) struct ModelContent {
     /// What tells it from others.
     pub seed: u64,
     /// Its size in bytes.
     pub size: u64,
 }
 
-impl Content {
+impl ModelContent {
     /// What vouches for the block at `offset`, as `verify` has it.
     pub fn block(self, offset: u64, verify: Verify) -> Digest {
         let key = (self, offset, verify == Verify::Blake3);

@@ -101,7 +101,7 @@ fn no_more_goes_than_was_said() {
 #[test]
 fn an_empty_source_deletes_nothing_unless_a_number_is_said() {
     let mut pair = mirror(|_| {});
-    pair.source.tree = tree::Tree::default();
+    pair.source.tree = tree::ModelTree::default();
     pair.succeed();
     assert!(pair.disk.tree.get("old").is_some() && pair.failures().len() == 1);
     pair.settings.most_deleted = Some(100);
@@ -137,7 +137,7 @@ fn what_is_the_sources_in_another_spelling_stays() {
     pair.source.tree.directory("Dir");
     pair.source.tree.file("Dir/a", 3, 1);
     pair.succeed();
-    pair.disk.tree = tree::Tree::default();
+    pair.disk.tree = tree::ModelTree::default();
     pair.disk.tree.directory("Dir");
     pair.disk.tree.file("Dir/A", 3, 1);
     pair.disk.tree.file("Dir/b", 3, 1);

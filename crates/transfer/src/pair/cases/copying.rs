@@ -71,7 +71,7 @@ fn what_stands_in_the_way_is_replaced_or_named() {
         assert_eq!(pair.disk.tree.get(kept), before.get(kept), "{kept}");
     }
     for path in ["a", "b", "f"] {
-        let what = |tree: &tree::Tree| tree.get(path).map(|node| node.what.clone());
+        let what = |tree: &tree::ModelTree| tree.get(path).map(|node| node.what.clone());
         assert_eq!(what(&pair.disk.tree), what(&pair.source.tree), "{path}");
     }
 }
@@ -98,7 +98,7 @@ fn old_content_stays_until_the_new_is_whole() {
     pair.disk.tree.file("f", SEGMENT + 1, 1);
     let old = pair.disk.tree.clone();
     let is_whole = |pair: &Pair| {
-        let file = |begun: &receiving::Begun| Incoming::is_complete(&begun.file);
+        let file = |begun: &committing::BegunFile| Incoming::is_complete(&begun.file);
         pair.receiver.files.values().any(file)
     };
     assert!(pair.run_until(is_whole));
@@ -271,7 +271,7 @@ fn of_two_names_that_are_one_at_the_destination_the_second_fails() {
         pair.succeed();
         assert_eq!(pair.sent().files_failed, 2, "{:?}", pair.failures());
         assert!(pair.failures().iter().all(|why| why.contains("taken for another name")));
-        assert_eq!(pair.disk.tree.get("readme").is_some(), false);
+        assert!(pair.disk.tree.get("readme").is_none());
     }
 }
 

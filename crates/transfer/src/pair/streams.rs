@@ -18,7 +18,7 @@ pub(super) enum Damage {
 
 /// A block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Frame {
+pub(super) struct SentBlock {
     pub file: FileId,
     pub offset: u64,
     pub length: u64,
@@ -35,9 +35,9 @@ pub(super) struct Stream {
     /// When the last one arrives.
     busy_until: u64,
     /// Blocks that have not arrived.
-    on_its_way: VecDeque<Frame>,
+    on_its_way: VecDeque<SentBlock>,
     /// Blocks of which the sender does not know that they were taken.
-    unconfirmed: VecDeque<Frame>,
+    unconfirmed: VecDeque<SentBlock>,
     /// How many it knows of.
     confirmed: u64,
     /// How many were taken, and how many of these were told.
@@ -48,7 +48,7 @@ pub(super) struct Stream {
 
 /// All streams, by their numbers.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
+pub(super) struct PairStreams {
     of: BTreeMap<u32, Stream>,
     next: u32,
 }
@@ -63,7 +63,7 @@ impl Pair {
     }
 
     /// Sends a block on one of the streams.
-    pub(super) fn send_frame(&mut self, frame: Frame) {
+    pub(super) fn send_frame(&mut self, frame: SentBlock) {
         let live: Vec<u32> =
             self.streams.of.iter().filter(|(_, stream)| !stream.is_lost).map(|(number, _)| *number).collect();
         let number = live[self.rng.below(live.len() as u64) as usize];

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::content::Content;
+use super::content::ModelContent;
 use super::faults::{Deed, Faults};
-use super::tree::{Node, Tree, What, at, path_of};
+use super::tree::{ModelTree, Node, What, at, path_of};
 use crate::catalogue::Verified;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
@@ -17,7 +17,7 @@ use crate::terms::Verify;
 
 /// An unfinished file: which content its blocks are of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct ModelPart {
     /// How long it is.
     pub size: u64,
     /// By where they begin.
@@ -36,11 +36,11 @@ pub(crate) struct Noted {
 
 /// A destination's disk.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Disk {
+pub(crate) struct ModelDisk {
     /// What bears names.
-    pub tree: Tree,
+    pub tree: ModelTree,
     /// Unfinished files.
-    pub parts: BTreeMap<String, Part>,
+    pub parts: BTreeMap<String, ModelPart>,
     /// The journal.
     pub journal: BTreeMap<String, Noted>,
     /// Directories that get their times at the end.
@@ -64,7 +64,7 @@ pub(crate) fn version(entry: &Entry) -> Fingerprint {
     if let Kind::File { fingerprint, .. } = entry.kind { fingerprint } else { [0; 16] }
 }
 
-impl Disk {
+impl ModelDisk {
     fn change(&mut self, deed: &'static str, path: &str) {
         assert!(self.offered.contains(path), "{path} was not offered, and is changed: {deed}");
         self.changed.push((deed, path.to_owned()));
@@ -130,7 +130,7 @@ impl Disk {
     pub fn digest(&self, entry: &Entry) -> Result<Digest> {
         self.faults.check(Deed::Digest, path_of(entry))?;
         let content = self.tree.get(path_of(entry)).and_then(Node::content);
-        Ok(content.map_or([0; 32], Content::root))
+        Ok(content.map_or([0; 32], ModelContent::root))
     }
 
     /// Sets the mode and the time of what bears the entry's name.
@@ -179,7 +179,7 @@ impl Disk {
 
     /// Makes an unfinished file anew.
     pub fn start(&mut self, entry: &Entry) {
-        let part = Part { size: entry.size(), blocks: BTreeMap::new() };
+        let part = ModelPart { size: entry.size(), blocks: BTreeMap::new() };
         self.parts.insert(path_of(entry).to_owned(), part);
     }
 
@@ -206,7 +206,7 @@ impl Disk {
             let mut seeds = range.clone().step_by(BLOCK as usize).map(|offset| part.blocks.get(&offset));
             let Some(Some(&seed)) = seeds.next() else { return range.is_empty() };
             seeds.all(|other| other == Some(&seed))
-                && Content { seed, size }.segment(*segment, verify) == *digest
+                && ModelContent { seed, size }.segment(*segment, verify) == *digest
         };
         left.into_iter().filter(|(segment, digest)| holds(segment, digest)).collect()
     }
@@ -230,7 +230,7 @@ impl Disk {
     }
 
     /// Gives a file its name, which holds one content, the one that was `listed`.
-    pub fn publish(&mut self, entry: &Entry, listed: Content, only_new: bool) -> Result<()> {
+    pub fn publish(&mut self, entry: &Entry, listed: ModelContent, only_new: bool) -> Result<()> {
         let path = path_of(entry);
         self.faults.check(Deed::Commit, path)?;
         if only_new && self.tree.get(path).is_some() {

@@ -115,6 +115,7 @@ fn a_senders_messages_out_of_turn_end_the_session() {
     let large = Message::Offer { first: 0, entries: vec![file("x", MAX_SIZE + 1)] };
     for (messages, why) in [
         (vec![offer(1)], "numbers are not the next ones"),
+        (vec![offer(u32::MAX)], "numbers are not the next ones"),
         (vec![offer(0), offer(0)], "numbers are not the next ones"),
         (vec![large], "longer than any file"),
         (vec![Message::Listed, offer(0)], "an offer after the last one"),
@@ -232,7 +233,9 @@ fn ranges_that_are_not_the_files_are_not_sent_again() {
     let mut pair = pair();
     pair.source.tree.file("f", 2 * SEGMENT, 1);
     assert!(pair.run_until(|pair| pair.disk.parts.contains_key("f")));
-    for range in [0..0, 1..BLOCK, SEGMENT..BLOCK, 0..2 * SEGMENT + 1, 2 * SEGMENT..3 * SEGMENT] {
+    let ranges = [(0, 0), (1, BLOCK), (SEGMENT, BLOCK), (0, 2 * SEGMENT + 1), (2 * SEGMENT, 3 * SEGMENT)];
+    for (start, end) in ranges {
+        let range = start..end;
         pair.say_as(End::Receiver, Message::Again(vec![Again { file: 0, range }]));
     }
     pair.succeed();

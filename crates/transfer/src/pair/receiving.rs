@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::committing::Committing;
-use super::content::Content;
+use super::committing::{BegunFile, Committing};
+use super::content::ModelContent;
 use super::disk::Noted;
 use super::mirroring::Mirroring;
-use super::streams::{Damage, Frame};
-use super::tasks::Task;
+use super::streams::{Damage, SentBlock};
+use super::tasks::DiskTask;
 use super::{End, Event, Pair, PairSettings};
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
@@ -26,16 +26,6 @@ use crate::store::memory::NullSink;
 use crate::terms::Terms;
 use crate::wire::message::Message;
 
-/// A file whose blocks are taken in.
-#[derive(Clone)]
-pub(super) struct Begun {
-    pub file: Arc<Incoming>,
-    /// Whether its unfinished file is made anew when it is opened.
-    pub anew: bool,
-}
-
-tidegate_contract::opaque!(Begun);
-
 /// One end.
 #[derive(Debug)]
 pub(super) struct ReceivingEnd {
@@ -47,12 +37,12 @@ pub(super) struct ReceivingEnd {
     /// What would be done, as it was counted.
     pub planned: Vec<Planned>,
     pub warned: Vec<(Vec<u8>, LeftOut)>,
-    pub files: HashMap<FileId, Begun>,
+    pub files: HashMap<FileId, BegunFile>,
     /// Files with segments that are not noted down.
     pub dirty: BTreeSet<FileId>,
     // What its disk's thread has to do, and knows.
-    pub first: VecDeque<Task>,
-    pub looks: VecDeque<Task>,
+    pub first: VecDeque<DiskTask>,
+    pub looks: VecDeque<DiskTask>,
     pub is_asking: bool,
     pub is_working: bool,
     pub continued: VecDeque<(FileId, Arc<Entry>, HashMap<u64, Digest>)>,
@@ -137,16 +127,20 @@ impl Pair {
                 }
                 self.receiver.ledger.count(count);
             }
-            ReceiverAction::Look { first, entries, open } => self.ask(Task::Look { first, entries, open }),
-            ReceiverAction::Digest(files) => self.ask(Task::Digest(files)),
-            ReceiverAction::Settle(id, entry, settlement) => self.ask(Task::Settle(id, entry, settlement)),
-            ReceiverAction::ReadAgain(id, entry, left) => self.ask(Task::ReadAgain(id, entry, left)),
+            ReceiverAction::Look { first, entries, open } => {
+                self.ask(DiskTask::Look { first, entries, open })
+            }
+            ReceiverAction::Digest(files) => self.ask(DiskTask::Digest(files)),
+            ReceiverAction::Settle(id, entry, settlement) => {
+                self.ask(DiskTask::Settle(id, entry, settlement))
+            }
+            ReceiverAction::ReadAgain(id, entry, left) => self.ask(DiskTask::ReadAgain(id, entry, left)),
             ReceiverAction::Share(..) => panic!("no file of a pair is split"),
-            ReceiverAction::Begin(files) => self.ask(Task::Begin(files)),
-            ReceiverAction::Discard(entry) => self.ask(Task::Discard(entry)),
-            ReceiverAction::CompareNames(directories) => self.ask(Task::CompareNames(directories)),
-            ReceiverAction::Delete => self.ask(Task::Delete),
-            ReceiverAction::Conclude => self.ask(Task::Conclude),
+            ReceiverAction::Begin(files) => self.ask(DiskTask::Begin(files)),
+            ReceiverAction::Discard(entry) => self.ask(DiskTask::Discard(entry)),
+            ReceiverAction::CompareNames(directories) => self.ask(DiskTask::CompareNames(directories)),
+            ReceiverAction::Delete => self.ask(DiskTask::Delete),
+            ReceiverAction::Conclude => self.ask(DiskTask::Conclude),
             ReceiverAction::Vouch(hashes) => self.vouch(hashes),
             ReceiverAction::HandIn(id) => self.hand_in(id),
             ReceiverAction::End(id) => {
@@ -174,10 +168,10 @@ impl Pair {
     }
 
     /// Takes in what a stream has brought.
-    pub(super) fn take(&mut self, frame: Frame) {
-        let Frame { file: id, offset, length, seed, damage } = frame;
+    pub(super) fn take(&mut self, frame: SentBlock) {
+        let SentBlock { file: id, offset, length, seed, damage } = frame;
         self.receiver.ledger.bytes_moved.fetch_add(length, Relaxed);
-        let Some(Begun { file, .. }) = self.receiver.files.get(&id).cloned() else { return };
+        let Some(BegunFile { file, .. }) = self.receiver.files.get(&id).cloned() else { return };
         if damage == Some(Damage::Seen) {
             let range = offset..offset + length;
             return self.say_to_sender(Message::Again(vec![Again { file: id, range }]));
@@ -190,7 +184,7 @@ impl Pair {
             }
         }
         self.open_part(id);
-        let digest = Content { seed, size: file.size }.block(offset, self.settings.verify);
+        let digest = ModelContent { seed, size: file.size }.block(offset, self.settings.verify);
         let written = self.disk.write(&file.entry, offset, seed);
         match written.and_then(|()| file.written(offset, digest)) {
             Ok(change) => self.follow(id, change),

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::Pair;
-use super::disk::Disk;
+use super::disk::ModelDisk;
 use crate::logic::sender::{SenderAction, SenderEvent};
 use crate::manifest::{FileId, Kind};
 use crate::offer::{Verdict, WINDOW};
@@ -12,7 +12,7 @@ use crate::wire::message::Message;
 
 /// What is seen of one run.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct PairWatch {
     /// Entries that were offered and have not ended.
     open: HashMap<FileId, EndsBy>,
     /// Files that are being removed at the source.
@@ -26,7 +26,7 @@ pub(super) struct Watch {
     /// The most entries that were open at a time.
     pub peak: usize,
     /// The disk as it was before.
-    pub before: Disk,
+    pub before: ModelDisk,
 }
 
 /// What is heard of an entry when it ends.
@@ -40,9 +40,9 @@ enum EndsBy {
     Action,
 }
 
-impl Watch {
+impl PairWatch {
     /// Of a run that begins with this.
-    pub fn of(disk: &Disk) -> Self {
+    pub fn of(disk: &ModelDisk) -> Self {
         Self { before: disk.clone(), ..Self::default() }
     }
 
@@ -111,7 +111,7 @@ impl Pair {
     pub(super) fn check_end(&self) {
         let (sender, receiver) = (&self.sender.ended, &self.receiver.ended);
         if self.settings.purpose != Purpose::Copy {
-            let Disk { tree, parts, journal, catalogue, .. } = &self.disk;
+            let ModelDisk { tree, parts, journal, catalogue, .. } = &self.disk;
             let before = &self.watch.before;
             assert_eq!(
                 (tree, parts, journal, catalogue),

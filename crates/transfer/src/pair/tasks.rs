@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::disk::Disk;
+use super::committing::BegunFile;
+use super::disk::ModelDisk;
 use super::faults::Deed;
 use super::mirroring::Mirroring;
-use super::receiving::Begun as Begin;
 use super::tree::{Node, path_of};
 use super::{Event, Pair};
 use crate::counters::NotKept;
@@ -25,7 +25,7 @@ const SEGMENTS_AT_ONCE: usize = 16;
 
 /// Something to be done.
 #[derive(Debug)]
-pub(super) enum Task {
+pub(super) enum DiskTask {
     Look { first: FileId, entries: Vec<Arc<Entry>>, open: Option<Vec<Arc<Entry>>> },
     Digest(Vec<(FileId, Arc<Entry>)>),
     Settle(FileId, Arc<Entry>, Settlement),
@@ -38,9 +38,9 @@ pub(super) enum Task {
 }
 
 impl Pair {
-    pub(super) fn ask(&mut self, task: Task) {
+    pub(super) fn ask(&mut self, task: DiskTask) {
         match task {
-            Task::Look { open: None, .. } => self.receiver.looks.push_back(task),
+            DiskTask::Look { open: None, .. } => self.receiver.looks.push_back(task),
             task => self.receiver.first.push_back(task),
         }
         self.wake_disk();
@@ -63,7 +63,7 @@ impl Pair {
         let next = receiver.first.pop_front();
         let next = next.or_else(|| if receiver.is_asking { None } else { receiver.looks.pop_front() });
         if let Some(task) = next {
-            receiver.is_asking &= !matches!(task, Task::Look { .. });
+            receiver.is_asking &= !matches!(task, DiskTask::Look { .. });
             if let Some(event) = self.act(task) {
                 let asks = matches!(&event, ReceiverEvent::Looked { rest, .. } if !rest.is_empty());
                 self.receiver.is_asking |= asks;
@@ -76,34 +76,36 @@ impl Pair {
         self.wake_disk();
     }
 
-    fn act(&mut self, task: Task) -> Option<ReceiverEvent> {
+    fn act(&mut self, task: DiskTask) -> Option<ReceiverEvent> {
         Some(match task {
-            Task::Look { first, entries, open } => self.look(first, &entries, open.as_deref()),
-            Task::Digest(files) => {
+            DiskTask::Look { first, entries, open } => self.look(first, &entries, open.as_deref()),
+            DiskTask::Digest(files) => {
                 let digest = |(id, entry): (FileId, Arc<Entry>)| (id, self.disk.digest(&entry));
                 ReceiverEvent::Digested(files.into_iter().map(digest).collect())
             }
-            Task::Settle(id, entry, settlement) => {
+            DiskTask::Settle(id, entry, settlement) => {
                 ReceiverEvent::Settled(id, self.disk.settle(&entry, &settlement))
             }
-            Task::Begin(files) => ReceiverEvent::Begun(self.begin_files(files)),
-            Task::ReadAgain(id, entry, segments) => {
+            DiskTask::Begin(files) => ReceiverEvent::Begun(self.begin_files(files)),
+            DiskTask::ReadAgain(id, entry, segments) => {
                 self.receiver.continued.push_back((id, entry, segments));
                 let delay = self.delay();
                 self.after(delay, Event::Continue);
                 return None;
             }
-            Task::Discard(entry) => {
+            DiskTask::Discard(entry) => {
                 self.disk.parts.remove(path_of(&entry));
                 return None;
             }
-            Task::CompareNames(directories) => ReceiverEvent::NamesCompared(self.compare_names(&directories)),
-            Task::Delete => {
+            DiskTask::CompareNames(directories) => {
+                ReceiverEvent::NamesCompared(self.compare_names(&directories))
+            }
+            DiskTask::Delete => {
                 let mirror = self.receiver.mirror.take();
                 let (most, dry) = (self.settings.most_deleted, self.receiver.policy.plans());
                 ReceiverEvent::Deleted(mirror.map(|mirror: Mirroring| mirror.act(&mut self.disk, most, dry)))
             }
-            Task::Conclude => ReceiverEvent::Concluded(self.conclude()),
+            DiskTask::Conclude => ReceiverEvent::Concluded(self.conclude()),
         })
     }
 
@@ -140,7 +142,7 @@ impl Pair {
         let looks_for_left =
             is_file && standing != Standing::Same && self.settings.purpose != Purpose::Compare;
         let noted = if looks_for_left { self.receiver.left.remove(path) } else { None };
-        let left = noted.and_then(|noted| Disk::left(noted, entry)).map(Box::new);
+        let left = noted.and_then(|noted| ModelDisk::left(noted, entry)).map(Box::new);
         let has_part = left.is_some() && self.disk.has_part(entry);
         if entry.kind == Kind::Directory && is_first && policy.writes() {
             self.disk.directories.push(entry.clone());
@@ -190,7 +192,7 @@ impl Pair {
         let anew = there.is_none();
         let file = Incoming::new(id, entry, self.settings.verify, there, &Quota::unlimited())?;
         let begun = Begun { kept: file.kept, is_complete: file.is_complete(), missing: None };
-        self.receiver.files.insert(id, Begin { file: Arc::new(file), anew });
+        self.receiver.files.insert(id, BegunFile { file: Arc::new(file), anew });
         Ok(begun)
     }
 

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::content::Content;
+use super::content::ModelContent;
 use super::faults::{Deed, Faults};
-use super::tree::{Node, Tree, path_of};
+use super::tree::{ModelTree, Node, path_of};
 use crate::error::{Error, ErrorKind, Result};
 use crate::logic::sender::SenderEvent;
 use crate::manifest::{Entry, Fingerprint};
@@ -13,9 +13,9 @@ use crate::store::Listed;
 
 /// What a sender lists, reads and removes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Source {
+pub(crate) struct ModelSource {
     /// What it holds.
-    pub tree: Tree,
+    pub tree: ModelTree,
     /// What fails.
     pub faults: Faults,
     /// What cannot be listed.
@@ -25,10 +25,10 @@ pub(crate) struct Source {
     /// Names that were removed.
     pub removed: Vec<String>,
     /// What each version of a file that was offered holds.
-    offered: BTreeMap<(String, Fingerprint), Content>,
+    offered: BTreeMap<(String, Fingerprint), ModelContent>,
 }
 
-impl Source {
+impl ModelSource {
     /// What is listed now, so many entries at a time.
     pub fn list(&mut self, batch: usize) -> VecDeque<SenderEvent> {
         let mut events = VecDeque::new();
@@ -54,13 +54,13 @@ impl Source {
     }
 
     /// What the version of a file holds that was offered.
-    pub fn content_of(&self, entry: &Entry) -> Content {
+    pub fn content_of(&self, entry: &Entry) -> ModelContent {
         let key = (path_of(entry).to_owned(), super::disk::version(entry));
         *self.offered.get(&key).expect("only what was offered is taken in")
     }
 
     /// Reads a file, as long as it is the version that was listed.
-    pub fn read(&self, entry: &Entry) -> Result<Content> {
+    pub fn read(&self, entry: &Entry) -> Result<ModelContent> {
         self.faults.check(Deed::Read, path_of(entry))?;
         self.check(entry)?;
         Ok(self.content_of(entry))
