@@ -128,11 +128,11 @@ impl Pair {
                 self.receiver.ledger.count(count);
             }
             ReceiverAction::Look { first, entries, open } => {
-                self.ask(DiskTask::Look { first, entries, open })
+                self.ask(DiskTask::Look { first, entries, open });
             }
             ReceiverAction::Digest(files) => self.ask(DiskTask::Digest(files)),
             ReceiverAction::Settle(id, entry, settlement) => {
-                self.ask(DiskTask::Settle(id, entry, settlement))
+                self.ask(DiskTask::Settle(id, entry, settlement));
             }
             ReceiverAction::ReadAgain(id, entry, left) => self.ask(DiskTask::ReadAgain(id, entry, left)),
             ReceiverAction::Share(..) => panic!("no file of a pair is split"),
