@@ -66,8 +66,8 @@ pub(crate) enum ReceiverEvent {
     },
     /// What files that are there hash to.
     Digested(Vec<(FileId, Result<Digest>)>),
-    /// A file that is there got its mode and time, or was found to be touched.
-    Settled(FileId, Result<SettlementOutcome>),
+    /// Files that are there got their mode and time, or were found to be touched.
+    Settled(Vec<(FileId, Result<SettlementOutcome>)>),
     /// These segments of an unfinished file are there.
     Found(FileId, Vec<(u64, Digest)>),
     /// An unfinished file was read again: all segments that are there.
@@ -175,8 +175,8 @@ pub(crate) enum ReceiverAction {
     },
     /// Read files that are there: [`ReceiverEvent::Digested`].
     Digest(Vec<(FileId, Arc<Entry>)>),
-    /// See to a file that is there: [`ReceiverEvent::Settled`].
-    Settle(FileId, Arc<Entry>, Settlement),
+    /// See to files that are there: [`ReceiverEvent::Settled`].
+    Settle(Vec<(FileId, Arc<Entry>, Settlement)>),
     /// Read again what is left of an unfinished file: [`ReceiverEvent::Found`], [`ReceiverEvent::ReadAgain`].
     ReadAgain(FileId, Arc<Entry>, HashMap<u64, Digest>),
     /// Take in a part of a file that others move, too: [`ReceiverEvent::Shared`].
@@ -344,7 +344,9 @@ impl ReceiverLogic {
             ReceiverEvent::Digested(files) => {
                 files.into_iter().for_each(|(id, digest)| self.digested(id, digest, actions));
             }
-            ReceiverEvent::Settled(id, settled) => self.settled(id, settled, actions),
+            ReceiverEvent::Settled(files) => {
+                files.into_iter().for_each(|(id, settled)| self.settled(id, settled, actions));
+            }
             ReceiverEvent::Found(id, segments) => self.say(Message::Have(id, segments), actions),
             ReceiverEvent::ReadAgain(id, there) => self.read_again(id, there, actions),
             ReceiverEvent::Begun(files) => {

@@ -131,9 +131,7 @@ impl Pair {
                 self.ask(DiskTask::Look { first, entries, open });
             }
             ReceiverAction::Digest(files) => self.ask(DiskTask::Digest(files)),
-            ReceiverAction::Settle(id, entry, settlement) => {
-                self.ask(DiskTask::Settle(id, entry, settlement));
-            }
+            ReceiverAction::Settle(files) => self.ask(DiskTask::Settle(files)),
             ReceiverAction::ReadAgain(id, entry, left) => self.ask(DiskTask::ReadAgain(id, entry, left)),
             ReceiverAction::Share(..) => panic!("no file of a pair is split"),
             ReceiverAction::Begin(files) => self.ask(DiskTask::Begin(files)),

@@ -28,7 +28,7 @@ const SEGMENTS_AT_ONCE: usize = 16;
 pub(super) enum DiskTask {
     Look { first: FileId, entries: Vec<Arc<Entry>>, open: Option<Vec<Arc<Entry>>> },
     Digest(Vec<(FileId, Arc<Entry>)>),
-    Settle(FileId, Arc<Entry>, Settlement),
+    Settle(Vec<(FileId, Arc<Entry>, Settlement)>),
     ReadAgain(FileId, Arc<Entry>, HashMap<u64, Digest>),
     Begin(Vec<Beginning>),
     Discard(Arc<Entry>),
@@ -83,8 +83,11 @@ impl Pair {
                 let digest = |(id, entry): (FileId, Arc<Entry>)| (id, self.disk.digest(&entry));
                 ReceiverEvent::Digested(files.into_iter().map(digest).collect())
             }
-            DiskTask::Settle(id, entry, settlement) => {
-                ReceiverEvent::Settled(id, self.disk.settle(&entry, &settlement))
+            DiskTask::Settle(files) => {
+                let settle = |(id, entry, settlement): (FileId, Arc<Entry>, Settlement)| {
+                    (id, self.disk.settle(&entry, &settlement))
+                };
+                ReceiverEvent::Settled(files.into_iter().map(settle).collect())
             }
             DiskTask::Begin(files) => ReceiverEvent::Begun(self.begin_files(files)),
             DiskTask::ReadAgain(id, entry, segments) => {

@@ -48,7 +48,7 @@ impl ReceiverLogic {
 
     /// The sender has told what files hash to.
     pub(super) fn told(&mut self, files: Vec<(FileId, Digest)>, actions: &mut Vec<ReceiverAction>) {
-        let mut differ = Vec::new();
+        let (mut differ, mut to_settle, mut skipped) = (Vec::new(), Vec::new(), Files::default());
         for (id, root) in files {
             let Some(Open { entry, stage: Stage::Compared(comparison), .. }) = self.open.get(&id) else {
                 continue;
@@ -56,46 +56,37 @@ impl ReceiverLogic {
             let (size, recorded) = (entry.size(), comparison.recorded);
             if recorded.is_some_and(|(hash, _)| hash != root) {
                 differ.push(id);
-            } else if self.policy.plans() {
+                continue;
+            }
+            if self.policy.plans() {
                 let Some((entry, comparison)) = self.answered(id) else { continue };
                 self.plan_compared(id, &entry, &comparison, true, actions);
-            } else if let Some((_, mtime)) = recorded {
-                let settlement = Settlement {
-                    untouched_since: Some(mtime),
-                    refreshes: true,
-                    root: Some(root),
-                    ..Settlement::default()
-                };
-                self.settle(id, Because::Recorded, settlement, actions);
-            } else {
-                actions.push(ReceiverAction::Count(Count::Skipped(Files::one(size))));
+                continue;
+            }
+            if recorded.is_none() {
+                skipped.add(size);
                 if self.policy.compares_only() {
                     self.open.remove(&id);
                     continue;
                 }
-                let settlement = Settlement {
-                    untouched_since: None,
-                    refreshes: true,
-                    may_keep_its_own: true,
-                    root: Some(root),
-                    is_synced: self.moving,
-                };
-                self.settle(id, Because::Same, settlement, actions);
             }
+            let because = if recorded.is_some() { Because::Recorded } else { Because::Same };
+            let settlement = Settlement {
+                untouched_since: recorded.map(|(_, mtime)| mtime),
+                refreshes: true,
+                may_keep_its_own: recorded.is_none(),
+                root: Some(root),
+                is_synced: recorded.is_none() && self.moving,
+            };
+            self.go_to(id, Stage::Settling(because), |id, entry| to_settle.push((id, entry, settlement)));
+        }
+        if skipped.files > 0 {
+            actions.push(ReceiverAction::Count(Count::Skipped(skipped)));
+        }
+        if !to_settle.is_empty() {
+            actions.push(ReceiverAction::Settle(to_settle));
         }
         self.differ(differ, actions);
-    }
-
-    fn settle(
-        &mut self,
-        id: FileId,
-        because: Because,
-        settlement: Settlement,
-        actions: &mut Vec<ReceiverAction>,
-    ) {
-        self.go_to(id, Stage::Settling(because), |id, entry| {
-            actions.push(ReceiverAction::Settle(id, entry, settlement));
-        });
     }
 
     /// A file that was compared, of which the sender has told what came of it.

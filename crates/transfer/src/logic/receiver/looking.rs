@@ -161,7 +161,7 @@ impl ReceiverLogic {
         if refreshes || unrecorded.is_some() {
             let settlement = Settlement { refreshes, root: unrecorded, ..Settlement::default() };
             self.go_to(id, Stage::Settling(Because::Verified { refreshes }), |id, entry| {
-                actions.push(ReceiverAction::Settle(id, entry, settlement));
+                actions.push(ReceiverAction::Settle(vec![(id, entry, settlement)]));
             });
             return false;
         }

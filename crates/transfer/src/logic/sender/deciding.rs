@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::logic::count::{Count, Files};
 use crate::manifest::{BLOCK, FileId, SEGMENT, missing, segment_count, segment_range};
-use crate::offer::{Again, Verdict};
+use crate::offer::{Again, OFFER_ENTRIES, Verdict};
 use crate::plan::Planned;
 use crate::terms::Purpose;
 use crate::wire::message::Message;
@@ -156,11 +156,22 @@ impl SenderLogic {
             }
             return;
         }
-        out.push(SenderAction::Say(Message::Keep(vec![(id, ours)])));
+        say_that_it_is(id, ours, out);
         // Of what is only said the receiver has the last word, and what is moved goes once it has made its own durable.
         if theirs.is_some() && self.terms.purpose != Purpose::Plan && !self.terms.moves {
             self.count_end(id, Count::Skipped(Files::one(size)), out);
         }
+    }
+}
+
+/// Tells the receiver what a file hashes to, in one message with others of which the same was just found out.
+fn say_that_it_is(id: FileId, root: Digest, out: &mut Vec<SenderAction>) {
+    let said = |action: &&mut SenderAction| matches!(action, SenderAction::Say(_));
+    match out.iter_mut().rev().find(said) {
+        Some(SenderAction::Say(Message::Keep(files))) if files.len() < OFFER_ENTRIES => {
+            files.push((id, root));
+        }
+        _ => out.push(SenderAction::Say(Message::Keep(vec![(id, root)]))),
     }
 }
 

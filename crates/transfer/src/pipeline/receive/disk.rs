@@ -28,14 +28,14 @@ use crate::sys::sync::{Mutex, mpsc};
 use crate::sys::thread;
 use crate::text::show;
 
-/// How often it is told what files hash to, while more are read.
+/// How often it is told what came of files, while the same is done for others.
 const TELLING: Duration = Duration::from_millis(10);
 
 /// Something to be done.
 pub(super) enum Task {
     Look { first: FileId, entries: Vec<Arc<Entry>>, open: Option<Vec<Arc<Entry>>> },
     Digest(Vec<(FileId, Arc<Entry>)>),
-    Settle(FileId, Arc<Entry>, Settlement),
+    Settle(Vec<(FileId, Arc<Entry>, Settlement)>),
     ReadAgain(FileId, Arc<Entry>, HashMap<u64, Digest>),
     Share(FileId, Arc<Entry>),
     Begin(Vec<Beginning>),
@@ -100,9 +100,17 @@ impl DestinationDisk {
     fn act(&mut self, task: Task) -> Option<ReceiverEvent> {
         Some(match task {
             Task::Look { first, entries, open } => self.look(first, &entries, open.as_deref()),
-            Task::Digest(files) => return self.digest(files),
-            Task::Settle(id, entry, settlement) => {
-                ReceiverEvent::Settled(id, self.settle(&entry, &settlement))
+            Task::Digest(files) => {
+                let digest = |(id, entry): (FileId, Arc<Entry>)| {
+                    (id, self.sink().digest(&entry, &|| self.is_stopped()))
+                };
+                return self.in_turn(files, digest, ReceiverEvent::Digested);
+            }
+            Task::Settle(files) => {
+                let settle = |(id, entry, settlement): (FileId, Arc<Entry>, Settlement)| {
+                    (id, self.settle(&entry, &settlement))
+                };
+                return self.in_turn(files, settle, ReceiverEvent::Settled);
             }
             Task::Begin(files) => ReceiverEvent::Begun(self.begin(files)),
             Task::ReadAgain(id, entry, segments) => {
@@ -232,17 +240,22 @@ impl DestinationDisk {
 
     // Files --------------------------------------------------------------------------------------------
 
-    /// Reads files. What is known of some is told while others are read.
-    fn digest(&self, files: Vec<(FileId, Arc<Entry>)>) -> Option<ReceiverEvent> {
-        let (mut digested, mut last) = (Vec::new(), Instant::now());
-        for (id, entry) in files {
-            digested.push((id, self.sink().digest(&entry, &|| self.is_stopped())));
+    /// Does `work` for one file after the other. What came of some is told while it is done for others.
+    fn in_turn<F, R>(
+        &self,
+        files: Vec<F>,
+        work: impl Fn(F) -> R,
+        event: impl Fn(Vec<R>) -> ReceiverEvent,
+    ) -> Option<ReceiverEvent> {
+        let (mut done, mut last) = (Vec::new(), Instant::now());
+        for file in files {
+            done.push(work(file));
             if last.elapsed() >= TELLING && !self.is_stopped() {
-                self.shared.tell(ReceiverEvent::Digested(std::mem::take(&mut digested)));
+                self.shared.tell(event(std::mem::take(&mut done)));
                 last = Instant::now();
             }
         }
-        (!digested.is_empty()).then_some(ReceiverEvent::Digested(digested))
+        (!done.is_empty()).then(|| event(done))
     }
 
     fn settle(&self, entry: &Entry, settlement: &Settlement) -> Result<SettlementOutcome> {

@@ -112,14 +112,11 @@ impl ReceiverOwner {
     pub fn turn(&mut self) -> Result<()> {
         while let Ok(happening) = self.happened.try_recv() {
             match happening {
-                Happening::Event(event) => {
-                    self.logic.happened(event, &mut self.actions);
-                    self.act()?;
-                }
+                Happening::Event(event) => self.logic.happened(event, &mut self.actions),
                 Happening::Stream(stream) => self.streams.add(&self.receiver.shared, stream),
             }
         }
-        Ok(())
+        self.act()
     }
 
     /// Whether everything is durable and the sender has been told.
@@ -144,7 +141,7 @@ impl ReceiverOwner {
             ReceiverAction::Count(count) => shared.path.ledger.count(count),
             ReceiverAction::Look { first, entries, open } => self.ask(Task::Look { first, entries, open }),
             ReceiverAction::Digest(files) => self.ask(Task::Digest(files)),
-            ReceiverAction::Settle(id, entry, settlement) => self.ask(Task::Settle(id, entry, settlement)),
+            ReceiverAction::Settle(files) => self.ask(Task::Settle(files)),
             ReceiverAction::ReadAgain(id, entry, left) => self.ask(Task::ReadAgain(id, entry, left)),
             ReceiverAction::Share(id, entry) => self.ask(Task::Share(id, entry)),
             ReceiverAction::Begin(files) => self.ask(Task::Begin(files)),

@@ -78,9 +78,11 @@ impl SenderOwner {
 
     /// Acts on what has happened since; `true` once everything is durable at the receiver.
     pub fn turn(&mut self) -> Result<bool> {
+        // All of it at once: much of what is said of it goes into few messages.
         while let Ok(event) = self.happened.try_recv() {
-            self.act_on(event)?;
+            self.logic.happened(event, &mut self.actions)?;
         }
+        self.act()?;
         // Whoever listens may take their time.
         while self.logic.is_confirmed() && !self.logic.is_over() && !self.shared.is_stopped() {
             self.happened.recv_timeout(LOOK).map_or(Ok(()), |event| self.act_on(event))?;
