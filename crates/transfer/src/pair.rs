@@ -251,6 +251,10 @@ impl Pair {
             return;
         }
         let mut settings = self.settings.clone();
+        assert!(
+            !(settings.moves && settings.mirrors),
+            "what is moved would be missing at the source, and go"
+        );
         if settings.pulls {
             settings.selection.get_or_insert_default();
         }

@@ -130,8 +130,7 @@ impl Pair {
                 }
                 Err(error) => {
                     if error.kind != ErrorKind::NoSpace {
-                        self.disk.journal.remove(super::tree::path_of(&entry));
-                        self.disk.parts.remove(super::tree::path_of(&entry));
+                        self.disk.discard(&entry);
                     }
                     self.receiver.committing.outcomes.push((id, Outcome::Failed(error)));
                 }

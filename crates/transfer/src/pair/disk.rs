@@ -249,6 +249,12 @@ impl ModelDisk {
         Ok(())
     }
 
+    /// Removes an unfinished file, and what is noted down of it.
+    pub fn discard(&mut self, entry: &Entry) {
+        self.journal.remove(path_of(entry));
+        self.parts.remove(path_of(entry));
+    }
+
     /// Removes what only an unfinished transfer needs.
     pub fn clean_up(&mut self) {
         self.parts.clear();

@@ -97,7 +97,7 @@ impl Pair {
                 return None;
             }
             DiskTask::Discard(entry) => {
-                self.disk.parts.remove(path_of(&entry));
+                self.disk.discard(&entry);
                 return None;
             }
             DiskTask::CompareNames(directories) => {

@@ -138,6 +138,32 @@ fn what_had_its_name_when_all_stopped_is_recorded_by_the_next_run() {
 }
 
 #[test]
+fn what_was_whole_and_is_given_up_is_not_taken_for_what_bears_its_name() {
+    for (damaged, fails_at_the_source) in [(2 * SEGMENT, false), (SEGMENT, false), (SEGMENT, true)] {
+        let mut pair = pair();
+        pair.source.tree.file("f", 2 * SEGMENT, 1);
+        // Another content of the same size and time, which nobody has verified.
+        pair.disk.tree.file("f", 2 * SEGMENT, 9);
+        let is_ready = |pair: &Pair| pair.disk.journal.get("f").is_some_and(|noted| noted.root.is_some());
+        assert!(pair.run_until(is_ready));
+        pair.crash();
+        let blocks = &mut pair.disk.parts.get_mut("f").expect("left").blocks;
+        blocks.range_mut(..damaged).for_each(|(_, seed)| *seed = 55);
+        match fails_at_the_source {
+            true => pair.source.faults.fail(Deed::Read, "f", ErrorKind::Io),
+            false => pair.disk.faults.fail(Deed::Write, "f", ErrorKind::Io),
+        }
+        // Interrupted once more before the journal goes.
+        assert!(pair.run_until(|pair| pair.received().files_failed == 1 && pair.disk.parts.is_empty()));
+        pair.crash();
+        pair.disk.faults.mend();
+        pair.source.faults.mend();
+        pair.succeed();
+        pair.assert_same();
+    }
+}
+
+#[test]
 fn a_run_that_is_interrupted_many_times_still_arrives() {
     let mut pair = large(PairSettings { loses: 20, ..PairSettings::default() });
     let mut runs = 0;

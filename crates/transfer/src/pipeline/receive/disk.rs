@@ -121,7 +121,7 @@ impl DestinationDisk {
                 return self.leave_to_others(Continued { id, entry, left });
             }
             Task::Discard(entry) => {
-                self.sink().discard(&entry);
+                self.discard(&entry);
                 return None;
             }
             Task::CompareNames(directories) => ReceiverEvent::NamesCompared(self.compare_names(&directories)),
@@ -298,6 +298,14 @@ impl DestinationDisk {
             (id, begun.and_then(|()| self.shared.expect(id, entry, there, None)))
         };
         files.into_iter().map(begin).collect()
+    }
+
+    /// Removes an unfinished file. The journal is told before: what it calls complete, the next run would take for renamed.
+    fn discard(&self, entry: &Entry) {
+        match self.shared.path.start_anew(std::iter::once(entry)) {
+            Ok(()) => self.sink().discard(entry),
+            Err(error) => tracing::warn!("the journal cannot be written: {error}"),
+        }
     }
 
     // The end ------------------------------------------------------------------------------------------
