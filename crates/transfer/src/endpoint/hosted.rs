@@ -364,6 +364,7 @@ fn here(outbox: &Outbox) -> Result<()> {
 
 /// What is asked for within what this host gives.
 fn agree(endpoint: &Endpoint, mut preamble: Preamble) -> Result<Preamble> {
+    preamble.check()?;
     let terms = &mut preamble.terms;
     if terms.data_plane == DataPlane::Clear && !endpoint.config.clear {
         let why = "clear data streams are not allowed here: start the endpoint with --data-plane clear, or leave the option out";

@@ -127,14 +127,15 @@ impl Setup {
     fn preamble(&self) -> Result<Preamble> {
         self.selection.check_size()?;
         self.deletion.as_ref().map_or(Ok(()), Deletion::check_size)?;
-        Ok(Preamble {
+        let preamble = Preamble {
             run: Some(Run::new(self.run, self.stall)),
             terms: self.terms.clone(),
             taking: self.taking,
             deletion: self.deletion.clone(),
             moving: self.moving,
             ..Preamble::default()
-        })
+        };
+        preamble.check().map(|()| preamble)
     }
 
     /// The rules by which sources leave files out, so that what they leave out may be the destination. Whoever does not learn

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
 use crate::record::{Record, tagged};
 use crate::selection::{Deletion, Selection, Taking};
@@ -142,6 +142,17 @@ tagged!(Preamble, "what was said of a transfer" {
 tagged!(Sources, "where sources lie" { 1 => roots: list[MAX_PATHS], 3 => places: record, });
 
 impl Preamble {
+    /// Refuses what contradicts itself: whatever is moved away would be deleted at the destination by the next run.
+    pub(crate) fn check(&self) -> Result<()> {
+        match self.moving && self.deletion.is_some() {
+            true => Err(Error::new(
+                ErrorKind::Usage,
+                "files are moved away from the source, and what it lacks is to be deleted at the destination: leave one of both out",
+            )),
+            false => Ok(()),
+        }
+    }
+
     fn memory(&self) -> usize {
         self.sources.memory()
             + self.selection.memory()

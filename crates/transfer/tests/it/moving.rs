@@ -9,6 +9,7 @@ use std::path::Path;
 use crate::common::{Fixture, drive, is_error, write};
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::ledger::Failure;
+use tidegate_transfer::selection::Deletion;
 use tidegate_transfer::terms::{Compare, Verify};
 use tidegate_transfer::transfer::route::{From, Setup, To, begin};
 use tidegate_transfer::wire::ticket::Claims;
@@ -141,4 +142,29 @@ fn nothing_is_moved_onto_or_into_itself_or_by_a_link() {
     let error = is_error(begin(&From::Endpoint(owner, vec![b"d".to_vec()]), &here, &setup));
     assert!(error.message.contains("only where their hashes are compared"), "{error}");
     assert!(f.root.join("d/one").exists() && f.root.join("d/s/two").exists());
+}
+
+#[test]
+fn what_is_moved_away_is_not_deleted_at_the_destination_by_the_same_run() {
+    let f = Fixture::new();
+    let source = f.source(&[("file", 10)]);
+    let back = f.dir("back");
+    write(&f.root.join("in/other"), 10, 2);
+    let owner = f.endpoint.address(&Claims::OWNER).expect("an address");
+    let from = From::Local(vec![[source.as_os_str().as_bytes(), b"/"].concat()]);
+    let there = From::Endpoint(owner.clone(), vec![b"in".to_vec()]);
+    let routes = [
+        (&from, To::Endpoint(owner.clone().with_path("in/"))),
+        (&there, To::Local(back.as_os_str().as_bytes().to_vec())),
+        (&there, To::Endpoint(owner.with_path("elsewhere/"))),
+    ];
+    for (from, to) in routes {
+        let setup = Setup { deletion: Some(Deletion::default()), ..moving(&f) };
+        let error = is_error(begin(from, &to, &setup));
+        assert!(error.kind == ErrorKind::Usage && error.message.contains("leave one of both out"), "{error}");
+    }
+    assert_eq!(
+        (self::there(&source), self::there(&f.root.join("in"))),
+        (vec!["file".into()], vec!["other".into()])
+    );
 }
