@@ -214,7 +214,7 @@ fn a_full_disk_is_4_and_the_rest_follows_once_there_is_room() {
 fn an_interrupt_is_130_and_the_same_command_goes_on() {
     let world = World::new();
     let a = world.endpoint("a", &[]);
-    world.fill("file", 80 << 20, 1);
+    world.fill("file", 120 << 20, 1);
     let target = a.at("x/");
     for signal_sent in [Signal::INT, Signal::TERM, Signal::HUP] {
         let mut command = world.command();
@@ -246,7 +246,7 @@ fn an_interrupt_is_130_and_the_same_command_goes_on() {
     let (code, seen) = world.json(&["copy", "file", &target]);
     assert_summary(&seen);
     assert_eq!((code, seen["files"]["ok"].as_u64()), (0, Some(1)));
-    assert!(seen["bytes"].as_u64().expect("a number") < 80 << 20, "it went on: {seen}");
+    assert!(seen["bytes"].as_u64().expect("a number") < 120 << 20, "it went on: {seen}");
     assert!(world.read("a/x/file") == world.read("file"));
     assert_eq!(world.tree("a/x"), ["file"]);
 }
@@ -304,7 +304,7 @@ fn epochs_are_json_lines_with_units() {
                 "utility",
             ];
             // What is not known is left out.
-            let sure = ["standard_error", "streams", "waited"];
+            let sure = ["draining", "standard_error", "streams", "waited"];
             let always: Vec<_> = keys(epoch).into_iter().filter(|key| !sure.contains(key)).collect();
             assert_eq!(always, expected);
             assert_eq!(keys(&epoch["standard_error"]), ["network", "read", "write"], "{text}");

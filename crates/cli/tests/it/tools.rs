@@ -134,8 +134,9 @@ fn the_demo_verifies_and_leaves_nothing_behind() {
     assert!(fs::metadata(seen["log"].as_str().expect("a log")).expect("there").len() > 0);
     assert!(world.tree("scratch").is_empty());
     // Also when the terminal is closed, unless `nohup` asks it not to mind.
-    for (wrapper, code) in [("exec", 130), ("exec nohup", 0)] {
-        let demo = "demo --size 24MiB --directory scratch --limit-link 64Mbit/s --json --epochs epochs";
+    for (wrapper, code, size) in [("exec", 130, "240MiB"), ("exec nohup", 0, "24MiB")] {
+        let demo =
+            format!("demo --size {size} --directory scratch --limit-link 64Mbit/s --json --epochs epochs");
         let script = format!("{wrapper} '{}' {demo}", env!("CARGO_BIN_EXE_tidegate"));
         let mut command = std::process::Command::new("sh");
         command.args(["-c", &script]).current_dir(world.path("")).env_clear();

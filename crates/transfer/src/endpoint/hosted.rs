@@ -26,7 +26,7 @@ use crate::mirror::Mirror;
 use crate::pipeline::data_streams::{Arrivals, Supply};
 use crate::pipeline::receive::{Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
-use crate::quota::{Quota, Share, remember};
+use crate::quota::{Share, remember};
 use crate::record::Record;
 use crate::spec::{SinkSpec, SourceSpec, TransferId};
 use crate::split::Split;
@@ -37,8 +37,7 @@ use crate::store::file_sink::{FileSink, aim};
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
 use crate::store::named::Reached;
-use crate::sys::clock::Instant;
-use crate::sys::confined::{Root, path_of};
+use crate::sys::confined::path_of;
 use crate::sys::random;
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
@@ -71,10 +70,6 @@ const EXPIRED: &str =
 
 /// How long an idle initiator is waited for.
 const IDLE: Duration = Duration::from_secs(60);
-
-/// How long a run that has just ended may take to let go of its journal, and how often that is looked at.
-const LETTING_GO: Duration = Duration::from_secs(2);
-const GLANCE: Duration = Duration::from_millis(20);
 
 /// How long iperf3 runs at most.
 const IPERF3: Duration = Duration::from_secs(300);
@@ -375,17 +370,6 @@ fn agree(endpoint: &Endpoint, mut preamble: Preamble) -> Result<Preamble> {
     Ok(preamble)
 }
 
-/// The journal in `work`. A run with another ticket may have ended just now, and lets go of it in a moment.
-fn open_journal(work: &Root, metadata: &Arc<Quota>) -> Result<Journal> {
-    let end = Instant::now() + LETTING_GO;
-    loop {
-        match Journal::open(work, metadata) {
-            Err(error) if error.kind == ErrorKind::Busy && Instant::now() < end => thread::sleep(GLANCE),
-            opened => return opened,
-        }
-    }
-}
-
 fn open_sink(
     endpoint: &Endpoint,
     session: &SessionContext,
@@ -413,7 +397,7 @@ fn open_sink(
     let backup = deletion.and_then(|deletion| deletion.backup.as_deref()).map(open_backup).transpose()?;
     let kept = (preamble.terms.purpose, apart);
     let sink = FileSink::for_contents(preamble.contents_mode, (&base, &rest), *single, id, kept)?;
-    let journal = sink.work().map(|work| open_journal(work, &session.account.share.metadata)).transpose()?;
+    let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
         false => [endpoint.served.absolute(), b"/", sink.base_path()].concat(),
