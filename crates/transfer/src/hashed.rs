@@ -13,8 +13,9 @@ pub(crate) type ByNumber = BuildHasherDefault<Spread>;
 pub(crate) struct Spread(u64);
 
 impl Hasher for Spread {
+    /// Numbers of another width are not keys of such a table.
     fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u32(self.0 as u32 ^ u32::from(*byte)));
+        self.write_u32(bytes.first_chunk().map_or(0, |number| u32::from_le_bytes(*number)));
     }
 
     fn write_u32(&mut self, number: u32) {

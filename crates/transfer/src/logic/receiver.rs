@@ -72,7 +72,7 @@ pub(crate) enum ReceiverEvent {
     Found(FileId, Vec<(u64, Digest)>),
     /// An unfinished file was read again: all segments that are there.
     ReadAgain(FileId, HashMap<u64, Digest>),
-    /// Blocks of files can be taken in from now on, or why not.
+    /// Blocks of files can be taken in from now on, or why not: of all, or of those before one that has to wait.
     Begun(Vec<(FileId, Result<Begun>)>),
     /// The same of a part of a file that others move, too.
     Shared(FileId, Result<Begun>),
@@ -265,8 +265,8 @@ pub(crate) struct ReceiverLogic {
     /// What offers take in memory that are looked at, by their first number.
     looking: HashMap<FileId, Held, ByNumber>,
     answers: Answers,
-    /// How many times files are being begun: what is known of others that came with them waits, to be told at once.
-    beginning: usize,
+    /// Whether files are about to be begun: what is known of others that came with them waits, to be told at once.
+    is_beginning: bool,
     /// Files that need no blocks, until the sender knows that they are wanted.
     whole: Vec<FileId>,
     /// How many entries have failed.
@@ -288,7 +288,7 @@ impl ReceiverLogic {
             open: HashMap::default(),
             looking: HashMap::default(),
             answers,
-            beginning: 0,
+            is_beginning: false,
             whole: Vec::new(),
             failures: 0,
             ending: Ending::default(),
@@ -350,7 +350,8 @@ impl ReceiverLogic {
             ReceiverEvent::Found(id, segments) => self.say(Message::Have(id, segments), actions),
             ReceiverEvent::ReadAgain(id, there) => self.read_again(id, there, actions),
             ReceiverEvent::Begun(files) => {
-                self.beginning = self.beginning.saturating_sub(1);
+                // Some of them may wait for others to end, which is to begin.
+                self.is_beginning = false;
                 files.into_iter().for_each(|(id, begun)| self.begun(id, begun, actions));
             }
             ReceiverEvent::Shared(id, begun) => self.begun(id, begun, actions),
@@ -369,7 +370,7 @@ impl ReceiverLogic {
 
     /// Tells what can be told by now, and goes on with what waited for that.
     fn settle_up(&mut self, actions: &mut Vec<ReceiverAction>) {
-        if self.beginning == 0 {
+        if !self.is_beginning {
             self.answer(actions);
             // The sender is to know of a file before that is done.
             actions.extend(self.whole.drain(..).map(ReceiverAction::HandIn));
@@ -466,7 +467,7 @@ impl ReceiverLogic {
     /// Files are to be taken in.
     fn begin(&mut self, files: Vec<Beginning>, actions: &mut Vec<ReceiverAction>) {
         if !files.is_empty() {
-            self.beginning += 1;
+            self.is_beginning = true;
             actions.push(ReceiverAction::Begin(files));
         }
     }

@@ -32,7 +32,8 @@ impl ReceiverLogic {
         actions: &mut Vec<ReceiverAction>,
     ) {
         let next = first + looked.len() as FileId;
-        self.looking.remove(&first);
+        let held = self.looking.remove(&first).filter(|_| !rest.is_empty());
+        self.looking.extend(held.map(|held| (next, held)));
         let mut outcome = LookOutcome::default();
         for (id, look) in (first..).zip(looked) {
             let Some(entry) = self.open.get(&id).map(|open| Arc::clone(&open.entry)) else { continue };

@@ -292,12 +292,16 @@ impl DestinationDisk {
     fn begin(&self, files: Vec<Beginning>) -> Vec<(FileId, Result<Begun>)> {
         let anew = files.iter().filter(|file| file.anew).map(|file| &*file.entry);
         let anew = self.shared.path.start_anew(anew);
-        let begin = |Beginning { id, entry, anew: is_anew, there }| {
+        let mut begun = Vec::with_capacity(files.len());
+        for Beginning { id, entry, anew: is_anew, there } in files {
+            if !begun.is_empty() && self.shared.has_to_wait() {
+                self.shared.tell(ReceiverEvent::Begun(std::mem::take(&mut begun)));
+            }
             self.shared.wait_for_room();
-            let begun = if is_anew { anew.clone() } else { Ok(()) };
-            (id, begun.and_then(|()| self.shared.expect(id, entry, there, None)))
-        };
-        files.into_iter().map(begin).collect()
+            let may_begin = if is_anew { anew.clone() } else { Ok(()) };
+            begun.push((id, may_begin.and_then(|()| self.shared.expect(id, entry, there, None))));
+        }
+        begun
     }
 
     /// Removes an unfinished file. The journal is told before: what it calls complete, the next run would take for renamed.
@@ -373,9 +377,13 @@ impl DestinationDisk {
 impl ReceiverState {
     /// Other transfers of the same peer may have much under way: ours that is goes on meanwhile, and ends.
     pub(super) fn wait_for_room(&self) {
-        while self.share.metadata.is_crowded() && !self.path.is_stopped() && !self.files.read().is_empty() {
+        while self.has_to_wait() {
             thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    fn has_to_wait(&self) -> bool {
+        self.share.metadata.is_crowded() && !self.path.is_stopped() && !self.files.read().is_empty()
     }
 
     /// Gets ready for a file's blocks, less the segments that are `there` from an earlier run; of which just a `portion`

@@ -237,7 +237,7 @@ mod tests {
     use crate::manifest::{Entry, Kind, Timestamp};
     use crate::offer::{OFFER_ENTRIES, Verdict};
     use crate::path::RelPath;
-    use crate::quota::Share;
+    use crate::quota::{Quota, Share};
     use crate::store::file_sink::FileSink;
     use crate::store::folding::Folding;
     use crate::sys::confined::scratch;
@@ -254,12 +254,16 @@ mod tests {
 
     /// A receiver into `sink`, and what its sender hears and says.
     fn receiver(sink: FileSink, terms: Terms) -> (ReceiverOwner, Inbox, Outbox) {
+        receiver_of(sink, terms, Share::own())
+    }
+
+    fn receiver_of(sink: FileSink, terms: Terms, share: Share) -> (ReceiverOwner, Inbox, Outbox) {
         let (ours, theirs) = session::pair();
         let (outbox, _) = session::start(ours, "the sender").expect("started");
         let (back, heard) = session::start(theirs, "the receiver").expect("started");
         let destination = Destination::nowhere(Arc::new(sink));
         let ledger = Arc::<Ledger>::default();
-        let (_, owner) = Receiver::start(Asked::Anything, destination, terms, outbox, ledger, Share::own());
+        let (_, owner) = Receiver::start(Asked::Anything, destination, terms, outbox, ledger, share);
         (owner, heard, back)
     }
 
@@ -328,6 +332,22 @@ mod tests {
             drop(owner);
             drop(directory);
         }
+    }
+
+    #[test]
+    fn of_files_that_wait_for_others_to_end_those_that_have_begun_are_told() {
+        let (_directory, root) = scratch();
+        let apart = crate::store::apart::Apart::default();
+        let sink = FileSink::new((&root, b""), false, &[1; 16], Purpose::Copy, apart).expect("a sink");
+        let metadata = Quota::new(1 << 20);
+        let others = metadata.take(900 << 10).expect("there is room");
+        let share = Share { metadata, ..Share::own() };
+        let (mut owner, heard, _back) = receiver_of(sink, Terms::default(), share);
+        let entries = vec![file("first"), file("second")];
+        owner.hear(Message::Offer { first: 0, entries }).expect("taken");
+        assert!(matches!(verdicts(&mut owner, &heard, 1)[..], [Verdict::Want { .. }]));
+        drop(others);
+        assert!(matches!(verdicts(&mut owner, &heard, 1)[..], [Verdict::Want { .. }]));
     }
 
     #[test]
