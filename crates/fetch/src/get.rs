@@ -184,7 +184,7 @@ impl Running for Download {
                 return Err(error);
             }
             if self.shared().is_over() {
-                self.threads.finish();
+                self.threads.finish()?;
                 return Ok(None);
             }
             if self.interrupt.is_raised() {

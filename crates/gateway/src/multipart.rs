@@ -29,7 +29,7 @@ use crate::checksums::Verified;
 use crate::limit::Share;
 use crate::receive::Taker;
 use crate::refusal::{Answer, Refusal};
-use crate::upload::Place;
+use crate::upload::{Place, directory_of};
 
 /// The largest number of a part, as S3 has it.
 const MAX_PARTS: u32 = 10_000;
@@ -121,7 +121,8 @@ impl Uploads {
         // The part files lie beside the object, on its file system.
         let (parent, name) = rest.split();
         let directory = [parent, b"/"].concat();
-        let sink = FileSink::new((&reached.base, &directory), false, &id, Purpose::Copy, Apart::default())?;
+        let sink = FileSink::new((&reached.base, &directory), false, &id, Purpose::Copy, Apart::default())?
+            .found_by(directory_of(access, path));
         let kind = Kind::File { size: 0, fingerprint: id };
         let whole = Entry::new(RelPath::new(name)?, kind, mode, modified);
         let content = match sink.open(&whole, false) {

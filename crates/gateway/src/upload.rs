@@ -4,9 +4,10 @@
 use tidegate_transfer::endpoint::access::{Access, Right};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::{Entry, Kind, Timestamp};
-use tidegate_transfer::path::RelPath;
+use tidegate_transfer::path::{RelPath, split};
 use tidegate_transfer::spec::TransferId;
 use tidegate_transfer::store::apart::Apart;
+use tidegate_transfer::store::destination_path::DestinationPath;
 use tidegate_transfer::store::file_sink::FileSink;
 use tidegate_transfer::store::named::Reached;
 use tidegate_transfer::store::naming::{Replaced, finish};
@@ -65,6 +66,15 @@ impl Place {
     }
 }
 
+/// The directory that `path` lies in.
+pub(crate) fn directory_of(access: &Access, path: &[u8]) -> DestinationPath {
+    let (access, named) = (access.clone(), path.to_vec());
+    DestinationPath::new(split(path).0.to_vec(), move || {
+        let Reached { base, rest, .. } = access.reach(&named, Right::Write)?;
+        base.dir(split(&rest).0).map_err(|error| Error::io("open", &named, error))
+    })
+}
+
 /// A file on its way.
 pub struct Upload {
     sink: FileSink,
@@ -88,7 +98,8 @@ impl Upload {
         }
         let id: TransferId = random_run();
         let sink =
-            FileSink::new((&reached.base, rest.as_bytes()), true, &id, Purpose::Copy, Apart::default())?;
+            FileSink::new((&reached.base, rest.as_bytes()), true, &id, Purpose::Copy, Apart::default())?
+                .found_by(directory_of(access, path));
         let kind = Kind::File { size: size.unwrap_or(0), fingerprint: id };
         let path_there = RelPath::new(rest.split().1)?;
         let entry = Entry::new(path_there, kind, mode, Timestamp::default());

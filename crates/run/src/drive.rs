@@ -51,6 +51,9 @@ impl std::convert::From<Transfer> for Begun {
     }
 }
 
+/// Whether all that has arrived is where it was to be.
+pub type Landed<'a> = Box<dyn Fn() -> Result<()> + 'a>;
+
 /// What is to be done, and how it is begun.
 pub struct Work<'a> {
     /// Begins it.
@@ -67,6 +70,8 @@ pub struct Work<'a> {
     pub dry: bool,
     /// What errors call the ends.
     pub words: Words,
+    /// Fails if what has arrived is not where it was to be, as far as only this end can tell.
+    pub landed: Landed<'a>,
 }
 
 impl<'a> Work<'a> {
@@ -103,6 +108,7 @@ impl<'a> Work<'a> {
             dry: setup.terms.purpose != Purpose::Copy,
             begin: Box::new(move || Ok(begin(&mut setup)?.into())),
             words: Words::default(),
+            landed: Box::new(|| Ok(())),
         }
     }
 }
@@ -308,7 +314,8 @@ impl Job<'_> {
             self.memory = None;
         }
         sum.add(&ledger);
-        never_answered.map_or(result, |why| Err(usage(why)))
+        never_answered.map_or(result, |why| Err(usage(why)))?;
+        (self.work.landed)()
     }
 }
 

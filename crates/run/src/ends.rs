@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use tidegate_spec::control::Control;
 use tidegate_spec::pair::{Pair, PathKey, Site};
-use tidegate_transfer::error::Result;
+use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
+use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::route::{From, Setup, To};
 use tidegate_transfer::wire::ticket::{Address, SCHEME};
 
@@ -29,8 +30,31 @@ pub struct Ends {
     pub to: To,
     /// Both, for people.
     pub title: String,
-    loopback: Option<Loopback>,
+    home: Option<Home>,
     far: Far,
+}
+
+/// The endpoint in between where both ends are here.
+struct Home {
+    loopback: Loopback,
+    /// The destination as it was typed, and beneath the root.
+    typed: Vec<u8>,
+    resolved: Vec<u8>,
+}
+
+impl Home {
+    /// Fails if a link on the way to the destination leads elsewhere by now.
+    fn still_leads_there(typed: &[u8], resolved: &[u8]) -> Result<()> {
+        if beneath_root(typed).is_ok_and(|now| now == resolved) {
+            return Ok(());
+        }
+        let why = format!(
+            "the destination {} leads elsewhere by now: the files are in /{}; start again",
+            show(typed),
+            show(resolved)
+        );
+        Err(Error::new(ErrorKind::Changed, why))
+    }
 }
 
 /// Which ends ssh reaches.
@@ -54,13 +78,15 @@ impl Ends {
         if let Some(over_ssh) = OverSsh::new(ssh, source, destination) {
             return Work::over_ssh(over_ssh, (self.from.clone(), self.to.clone()), setup, retry_for);
         }
-        if let Some(loopback) = &self.loopback {
-            // Where that fails its streams are dialled.
-            let _ = loopback.join(&mut setup.carriers);
-        }
+        let Some(Home { loopback, typed, resolved }) = &self.home else {
+            return Work::transfer(self.from.clone(), self.to.clone(), setup, retry_for);
+        };
+        // Where that fails its streams are dialled.
+        let _ = loopback.join(&mut setup.carriers);
         let work = Work::transfer(self.from.clone(), self.to.clone(), setup, retry_for);
-        let address = self.loopback.as_ref().and_then(|loopback| loopback.address().ok());
-        work.at_home(address.map(|address| address.place()))
+        let work = work.at_home(loopback.address().ok().map(|address| address.place()));
+        let (typed, resolved) = (typed.clone(), resolved.clone());
+        Work { landed: Box::new(move || Home::still_leads_there(&typed, &resolved)), ..work }
     }
 
     /// What the path is remembered by, if both ends are places.
@@ -76,7 +102,7 @@ impl Ends {
             From::Endpoint(address, _) => there(address, &self.far.source)?,
             From::Zero(_) | From::EndpointZero(..) => return None,
         };
-        let destination = match (&self.to, &self.loopback) {
+        let destination = match (&self.to, &self.home) {
             (To::Local(path), _) => here(path)?,
             (To::Endpoint(address), None) => there(address, &self.far.destination)?,
             // Its root is that of this host.
@@ -100,7 +126,7 @@ impl Ends {
 
     /// Memory at one end and nowhere at the other.
     pub fn of_memory(from: From, to: To, title: String) -> Self {
-        Self { from, to, title, loopback: None, far: Far::default() }
+        Self { from, to, title, home: None, far: Far::default() }
     }
 
     /// From the paths `typed` to `destination`. From here to here goes through an endpoint of our own, on
@@ -122,18 +148,20 @@ impl Ends {
                 (From::Endpoint(placeholder(&target, Vec::new()), paths), Some(target))
             }
         };
-        let (to, sink, loopback) = match destination {
+        let (to, sink, home) = match destination {
             Place::Endpoint(address) => (To::Endpoint(address), None, None),
             Place::Ssh(target, path) => (To::Endpoint(placeholder(&target, path)), Some(target), None),
             Place::Local(path) if here => {
                 terms.data_plane = DataPlane::Clear;
                 let loopback = Loopback::start(Path::new("/"), &trust.state_dir()?)?;
-                (To::Endpoint(loopback.address()?.with_path(beneath_root(&path)?)), None, Some(loopback))
+                let resolved = beneath_root(&path)?;
+                let to = To::Endpoint(loopback.address()?.with_path(resolved.clone()));
+                (to, None, Some(Home { loopback, typed: path, resolved }))
             }
             Place::Local(path) => (To::Local(path), None, None),
         };
         let far = Far { source, destination: sink };
-        Ok(Self { from, to, title, loopback, far })
+        Ok(Self { from, to, title, home, far })
     }
 }
 

@@ -10,6 +10,7 @@ pub mod apart;
 mod appearance;
 pub(crate) mod backup;
 pub mod browse;
+pub mod destination_path;
 pub mod edit;
 pub mod file_sink;
 pub mod file_source;
@@ -248,6 +249,16 @@ pub trait Sink: Send + Sync {
     /// Makes the names given since the last call durable; answers with the directories, relative to the
     /// destination's, in which that failed.
     fn sync_names(&self) -> Vec<(Vec<u8>, Error)>;
+
+    /// Why whatever is put there is not where it was to be: the destination was moved, removed or replaced meanwhile.
+    fn moved(&self) -> Option<Error> {
+        None
+    }
+
+    /// Fails unless the destination is where it was named, and so is what files were put into there.
+    fn still_there(&self) -> Result<()> {
+        Ok(())
+    }
 
     /// Sets mode and times of what bears the entry's name: of a directory once nothing more is put into
     /// it, of a file whose content was right already.

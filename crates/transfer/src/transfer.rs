@@ -107,7 +107,7 @@ pub(crate) struct Snapshot {
 }
 
 impl LiveTransfer {
-    /// Takes over `side` and talks with the peer in the background.
+    /// Takes over `side` and talks with the peer in the background; what ends that is said as `in_words`.
     pub fn start(
         (side, mut owner): (Side, Owner),
         outbox: Outbox,
@@ -115,6 +115,7 @@ impl LiveTransfer {
         ledger: Arc<Ledger>,
         bounds: PerStage<Bounds>,
         setup: &Setup,
+        in_words: impl Fn(Error) -> Error + Send + 'static,
     ) -> Result<Paced<Self>> {
         let (pace, interrupt, fence) = (setup.pace, setup.interrupt.clone(), setup.fence.clone());
         let side = Arc::new(side);
@@ -131,7 +132,7 @@ impl LiveTransfer {
                 );
                 side.stop();
                 owner.end();
-                *end.result.lock() = Some(result);
+                *end.result.lock() = Some(result.map_err(in_words));
                 end.changed.notify_all();
             }
         };
@@ -498,6 +499,7 @@ mod tests {
             ledger,
             bounds,
             &setup,
+            |error| error,
         );
         let mut transfer = transfer.expect("started");
         let clock = manual::stop();

@@ -214,6 +214,7 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let pace = pace(&control, optimizer(&control)?.as_ref());
     let mut settings =
         args.server.download(&directory, (&args.spec, &control), pace, interrupt.clone(), &args.state)?;
+    settings.typed = args.outdir.as_os_str().as_encoded_bytes().to_vec();
     let state = args.state.state_dir()?;
     if args.memory.is_wanted() {
         settings.held = Arc::new(pushed_back::recall(&state));
@@ -246,6 +247,7 @@ pub fn run(args: &GetArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         interrupt,
         dry: false,
         words: Words::default(),
+        landed: Box::new(|| Ok(())),
     };
     let title = format!("{} → {}", shown(&args.names), show(directory.as_os_str().as_encoded_bytes()));
     let job = Job { memory, ..args.output.job(work, &control, title, state.clone(), caller) };

@@ -321,6 +321,7 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         interrupt: Interrupt::clone(&interrupt),
         dry: false,
         words: Words::default(),
+        landed: Box::new(|| Ok(())),
     };
     let key = args.key(typed, &place, &servers).filter(|_| !args.dry_run);
     let memory = args.memory.of(key, &control, &state_dir);

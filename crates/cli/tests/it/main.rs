@@ -26,6 +26,7 @@ mod kill;
 mod learned;
 mod logs;
 mod ls;
+mod moved_away;
 mod own_rule;
 mod path_memory;
 #[path = "../../../transfer/tests/it/common/peer.rs"]

@@ -22,6 +22,8 @@ pub struct DownloadSettings {
     /// Its absolute path without symlinks (see
     /// [`canonical`](tidegate_transfer::sys::confined::canonical)).
     pub base: Vec<u8>,
+    /// How the user called it: by that it is looked for again.
+    pub typed: Vec<u8>,
     /// What was fetched there before.
     pub memory: Arc<Memory>,
     /// Rates to keep: a connection's, a writer's, and all connections' together.
@@ -69,6 +71,7 @@ impl DownloadSettings {
         Ok(Self {
             out: Root::open(out).map_err(failed)?,
             base: canonical(out).map_err(failed)?,
+            typed: out.to_vec(),
             memory: memory::none(),
             limits: Limits::default(),
             staging: ByteCount::mib(64),

@@ -13,7 +13,9 @@ use tidegate_transfer::pipeline::write_path::{FailOnPanic, WritePath, WriteSetti
 use tidegate_transfer::quota::{Quota, Share};
 use tidegate_transfer::store::Sink;
 use tidegate_transfer::store::apart::Apart;
+use tidegate_transfer::store::destination_path::DestinationPath;
 use tidegate_transfer::store::file_sink::FileSink;
+use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::sync::{Condvar, Mutex};
 use tidegate_transfer::terms::Purpose;
 use tidegate_transfer::throttle::Throttle;
@@ -47,6 +49,13 @@ pub(super) struct DownloadThreads {
     ended: bool,
 }
 
+/// What the user called `typed`.
+fn output_directory(typed: &[u8]) -> DestinationPath {
+    let path = typed.to_vec();
+    let open = move || Root::open(&path).map_err(|error| Error::io("open", &path, error));
+    DestinationPath::new(typed.to_vec(), open)
+}
+
 impl DownloadThreads {
     pub(super) fn start(
         names: Names,
@@ -57,7 +66,8 @@ impl DownloadThreads {
         let out = settings.out.dir(b"").map_err(|error| Error::io("use", &settings.base, error))?;
         // One an output directory: a later run with another list finds what this one leaves.
         let id = transfer_id(&[b"get", &settings.base]);
-        let sink = Arc::new(FileSink::new((&out, b""), false, &id, Purpose::Copy, Apart::default())?);
+        let sink = FileSink::new((&out, b""), false, &id, Purpose::Copy, Apart::default())?;
+        let sink = Arc::new(sink.found_by(output_directory(&settings.typed)));
         let journal = sink.work().map(|work| Journal::open(work, &Quota::unlimited())).transpose()?;
         let memory = settings.memory.of(&settings.base);
         let most = settings.max_workers.max(1);
@@ -121,11 +131,15 @@ impl DownloadThreads {
     }
 
     /// Everything has ended: what is needed only while it runs is removed.
-    pub(super) fn finish(&mut self) {
+    ///
+    /// # Errors
+    /// What was got is not where it was to be.
+    pub(super) fn finish(&mut self) -> Result<()> {
         if self.ended {
-            return;
+            return Ok(());
         }
         self.stop();
+        self.shared.sink.still_there()?;
         for (_, error) in self.shared.sink.sync_names() {
             tracing::warn!("{error}");
         }
@@ -136,6 +150,7 @@ impl DownloadThreads {
         if !self.shared.sink.has_parts() {
             self.shared.sink.clean_up();
         }
+        Ok(())
     }
 
     /// Stops all work, records what is safe, and waits for every worker but those that a server holds

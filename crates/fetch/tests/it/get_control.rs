@@ -1,6 +1,8 @@
 //! What the control loop asks of a download, and what survives its end.
 
 use crate::common::in_memory as scripted;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use crate::common::in_memory::{
     Item, Place, Rules, World, declared, drive, get, named, record, slow_file, start, start_with,
 };
 use tidegate_control::{BitRate, Bounds, Concurrency, Environment};
-use tidegate_fetch::get::Download;
+use tidegate_fetch::get::{Download, DownloadSettings};
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::host::held::HeldCeilings;
 use tidegate_transfer::error::ErrorKind;
@@ -444,4 +446,60 @@ fn rates_are_kept() {
     // 33.5 Mbit at 64 Mbit/s in all.
     assert!(begun.elapsed() >= Duration::from_millis(450), "{:?}", begun.elapsed());
     assert_eq!(told.lock().done.len(), 1);
+}
+
+#[test]
+fn an_output_directory_that_does_not_stay_is_no_success() {
+    type Fate = fn(&Path);
+    let elsewhere = |directory: &Path| directory.with_file_name("elsewhere");
+    let fates: [(&str, Fate); 4] = [
+        ("moved", |directory| std::fs::rename(directory, directory.with_file_name("elsewhere")).unwrap()),
+        ("removed", |directory| {
+            while directory.exists() {
+                let _ = std::fs::remove_dir_all(directory);
+            }
+        }),
+        ("replaced by a file", |directory| {
+            std::fs::rename(directory, directory.with_file_name("elsewhere")).unwrap();
+            std::fs::write(directory, "a file").unwrap();
+        }),
+        ("replaced", |directory| {
+            std::fs::rename(directory, directory.with_file_name("elsewhere")).unwrap();
+            std::fs::create_dir(directory).unwrap();
+        }),
+    ];
+    // While a file comes, and after the last has its name.
+    for (name, befalls) in fates {
+        for late in [false, true] {
+            let (world, place) = (World::new(1), Place::new());
+            world.put("http://h/first", Item::new(5, 1000));
+            world.put("http://h/second", Item::new(6, MIB));
+            world.rules("h", Rules { rate: Some(4 * MIB), ..Rules::default() });
+            let out = place.path().join("out");
+            std::fs::create_dir(&out).unwrap();
+            let records = ["first", "second"].map(|name| record(name, &[&format!("http://h/{name}")]));
+            let (mut download, told) = start(&world, &place, records.into(), |settings| {
+                let made = DownloadSettings::new(out.as_os_str().as_bytes()).unwrap();
+                (settings.out, settings.base, settings.typed) = (made.out, made.base, made.typed);
+            });
+            let done = || told.lock().done.len();
+            until(&mut download, 1, || done() == 1);
+            if late {
+                while done() < 2 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            }
+            befalls(&out);
+            let error = drive(&mut download, |_| 2).expect_err(name);
+            let message = &error.message;
+            assert_eq!(error.kind, ErrorKind::Changed, "{name}: {message}");
+            assert!(
+                message.contains("out was moved or replaced") && message.ends_with("start again"),
+                "{message}"
+            );
+            drop(download);
+            let kept = elsewhere(&out).join("first");
+            assert!(name == "removed" || kept.exists(), "{name}");
+        }
+    }
 }

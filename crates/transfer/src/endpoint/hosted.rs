@@ -33,11 +33,12 @@ use crate::split::Split;
 use crate::store::Source;
 use crate::store::apart::{Apart, Removing};
 use crate::store::backup::Backup;
+use crate::store::destination_path::DestinationPath;
 use crate::store::file_sink::{FileSink, aim};
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
-use crate::store::named::Reached;
-use crate::sys::confined::path_of;
+use crate::store::named::{Reached, Scope};
+use crate::sys::confined::{Root, path_of};
 use crate::sys::random;
 use crate::sys::sync::Mutex;
 use crate::sys::thread;
@@ -370,8 +371,30 @@ fn agree(endpoint: &Endpoint, mut preamble: Preamble) -> Result<Preamble> {
     Ok(preamble)
 }
 
+/// The destination `path` of a session, which led to what lies in `base`.
+fn destination_path(
+    endpoint: &Arc<Endpoint>,
+    session: &SessionContext,
+    (path, single): (&[u8], bool),
+    base: &Root,
+) -> DestinationPath {
+    let (endpoint, claim, named) = (Arc::clone(endpoint), session.within.clone(), path.to_vec());
+    let shown = match path {
+        // So it was typed.
+        path if path_of(base).is_ok_and(|base| base == b"/") => [b"/", path].concat(),
+        b"" => b".".to_vec(),
+        path => path.to_vec(),
+    };
+    DestinationPath::new(shown, move || {
+        let scope = Scope { root: endpoint.root()?, claim: &claim, followed: &endpoint.followed };
+        let Reached { base, rest, .. } = scope.reach(&named)?;
+        let (directory, _) = aim(&base, &rest, single)?;
+        base.dir(&directory).map_err(|error| Error::io("open", &named, error))
+    })
+}
+
 fn open_sink(
-    endpoint: &Endpoint,
+    endpoint: &Arc<Endpoint>,
     session: &SessionContext,
     (spec, id): (&SinkSpec, &TransferId),
     preamble: &Preamble,
@@ -396,7 +419,8 @@ fn open_sink(
     };
     let backup = deletion.and_then(|deletion| deletion.backup.as_deref()).map(open_backup).transpose()?;
     let kept = (preamble.terms.purpose, apart);
-    let sink = FileSink::for_contents(preamble.contents_mode, (&base, &rest), *single, id, kept)?;
+    let sink = FileSink::for_contents(preamble.contents_mode, (&base, &rest), *single, id, kept)?
+        .found_by(destination_path(endpoint, session, (path, *single), &base));
     let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {

@@ -90,6 +90,21 @@ pub(crate) enum ReceiverEvent {
     Concluded(Result<NotKept>),
 }
 
+impl ReceiverEvent {
+    /// Whether something could not be done at the destination.
+    pub fn is_failure(&self) -> bool {
+        match self {
+            Self::Looked { looked, .. } => looked.iter().any(Result::is_err),
+            Self::Digested(files) => files.iter().any(|(_, digest)| digest.is_err()),
+            Self::Settled(files) => files.iter().any(|(_, settled)| settled.is_err()),
+            Self::Begun(files) => files.iter().any(|(_, begun)| begun.is_err()),
+            Self::Shared(_, begun) => begun.is_err(),
+            Self::NamesCompared(compared) => compared.is_err(),
+            _ => false,
+        }
+    }
+}
+
 /// What was found where an entry belongs.
 #[derive(Debug)]
 pub(crate) struct Findings {

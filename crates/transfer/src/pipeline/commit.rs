@@ -123,6 +123,15 @@ pub(crate) fn commit_all<F: AsRef<Incoming>>(
 }
 
 fn commit(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Outcome)>> {
+    let outcomes = commit_each(committer, group)?;
+    let is_failure = |(_, outcome): &(FileId, Outcome)| matches!(outcome, Outcome::Failed(_));
+    match outcomes.iter().any(is_failure).then(|| committer.sink.moved()).flatten() {
+        Some(moved) => Err(moved),
+        None => Ok(outcomes),
+    }
+}
+
+fn commit_each(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileId, Outcome)>> {
     let mut outcomes = Vec::with_capacity(group.len());
     let mut lose = |file: &Complete, error: Error| {
         if error.kind != ErrorKind::NoSpace {

@@ -244,8 +244,12 @@ impl Receiver {
 }
 
 impl ReceiverState {
+    /// Tells what has happened; or that nothing can go on, where something failed as the destination is gone.
     fn tell(&self, event: ReceiverEvent) {
-        self.events.tell(Happening::Event(event));
+        match event.is_failure().then(|| self.path.sink.moved()).flatten() {
+            Some(moved) => self.fail(moved),
+            None => self.events.tell(Happening::Event(event)),
+        }
     }
 
     /// A file whose blocks are taken in, and its size.

@@ -105,10 +105,12 @@ pub trait WriteHandler: Send + Sync + 'static {
     /// How files that were handed in have ended.
     fn ended(&self, outcomes: Vec<(FileId, Outcome)>);
 
-    /// A file could not be written. Where there is no space nothing more will fit, and what is there is kept for the
-    /// next run.
+    /// A file could not be written. Where the destination is gone, or there is no space, no other can be either; what is
+    /// there is kept for the next run.
     fn write_failed(&self, file: &Arc<Self::File>, error: Error) {
-        if error.kind == ErrorKind::NoSpace {
+        if let Some(moved) = self.path().sink.moved() {
+            self.fail(moved);
+        } else if error.kind == ErrorKind::NoSpace {
             let hint = "free some space and run the same command again";
             self.fail(Error::new(ErrorKind::NoSpace, format!("{}; {hint}", error.message)));
         } else {

@@ -21,6 +21,7 @@ use crate::spec::{RunId, TransferId};
 use crate::store::apart::{Apart, deepest};
 use crate::store::appearance::{Appearance, times};
 use crate::store::backup::Backup;
+use crate::store::destination_path::DestinationPath;
 use crate::store::granularity::modified_as;
 use crate::store::naming::{Durable, Replaced};
 use crate::store::part_file::PartFile;
@@ -39,6 +40,7 @@ use crate::text::show;
 mod mounts;
 mod refused;
 mod spellings;
+mod still_there;
 mod unfinished;
 mod work_names;
 
@@ -46,6 +48,7 @@ use refused::{
     IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, there_by_now, unreached, unusable,
 };
 use spellings::Spellings;
+use still_there::Filled;
 use unfinished::work_dirs;
 use work_names::{is_part_name, part_name, split_id, work_id};
 
@@ -58,6 +61,8 @@ pub struct FileSink {
     /// The destination's directory; `None` if there is none, and none is to be made.
     base: Option<Root>,
     base_path: Vec<u8>,
+    /// How that was named.
+    named: DestinationPath,
     work: Option<WorkDir>,
     /// The one that an earlier run left, where it is only looked at.
     left: Option<WorkDir>,
@@ -76,6 +81,7 @@ pub struct FileSink {
     checked_mount: Mutex<Option<Vec<u8>>>,
     settled: Mutex<Settled>,
     work_settled: OnceLock<Result<(), Errno>>,
+    filled: Mutex<Filled>,
 }
 
 /// Directories beneath the destination that are kept open.
@@ -168,9 +174,12 @@ impl FileSink {
         }
         let (work, left) = work_dirs(base.as_ref(), &work_id(id, new_name.as_ref()), purpose)
             .map_err(|error| unusable(&shown, error))?;
+        let found = root.dir(b"").map_err(failed)?;
+        let named = DestinationPath::beneath(found, base_path.clone(), shown);
         Ok(Self {
             base,
             base_path,
+            named,
             work,
             left,
             made: made && new_name.is_none() && purpose == Purpose::Copy,
@@ -185,7 +194,14 @@ impl FileSink {
             apart: Arc::new(apart),
             settled: Mutex::default(),
             work_settled: OnceLock::new(),
+            filled: Mutex::default(),
         })
+    }
+
+    /// The same, whose directory was found by `named`.
+    #[must_use]
+    pub fn found_by(self, named: DestinationPath) -> Self {
+        Self { named, ..self }
     }
 
     /// What it is kept apart from.
@@ -355,18 +371,6 @@ impl FileSink {
         };
         open.last = Some((path.to_vec(), Arc::clone(&directory)));
         Ok(directory)
-    }
-
-    /// Whether `path` still leads to that directory. What cannot be looked at now need not have been moved.
-    fn is_still_there(&self, path: &[u8], directory: &Root) -> Result<()> {
-        match self.base().and_then(|base| base.dir(path)) {
-            Ok(there) if same(&there, directory) => Ok(()),
-            Err(error) if says_nothing(error) => Err(Error::io("look for", path, error)),
-            _ => {
-                let why = "was moved or replaced while files were put into it: they are where it is now";
-                Err(Error::new(ErrorKind::Changed, format!("{} {why}", show(path))))
-            }
-        }
     }
 
     /// Makes the names of the directory `path` and of those on the way there durable.
@@ -581,18 +585,32 @@ impl Sink for FileSink {
         let directories = std::mem::take(&mut *self.directories.lock()).renamed_into;
         // What was replaced is safe before what replaces it.
         let kept = self.backup.get().map_or(Ok(()), |backup| backup.settle());
+        let root = self.check_named();
         let mut failed = Vec::new();
         for (path, directory) in directories {
             let synced = sync_directory(&*directory).map_err(|error| Error::io("make durable", &path, error));
-            if let Err(error) = kept.clone().and(synced) {
+            if let Err(error) = root.clone().and(kept.clone()).and(synced) {
                 failed.push((path, error));
                 continue;
             }
-            if let Err(error) = self.is_still_there(&path, &directory).and_then(|()| self.settle_way(&path)) {
-                failed.push((path, error));
+            match self.is_still_there(&path, &directory).and_then(|()| self.settle_way(&path)) {
+                Ok(()) => self.filled.lock().note(path, &directory),
+                Err(error) => failed.push((path, error)),
             }
         }
+        if let (Err(error), true) = (root, failed.is_empty()) {
+            failed.push((Vec::new(), error));
+        }
         failed
+    }
+
+    fn moved(&self) -> Option<Error> {
+        self.check_named().err().filter(|error| error.kind == ErrorKind::Changed)
+    }
+
+    fn still_there(&self) -> Result<()> {
+        self.check_named()?;
+        self.check_filled()
     }
 
     fn refresh(&self, entry: &Entry) -> Result<()> {
@@ -613,7 +631,8 @@ impl Sink for FileSink {
         let parent = place.split().0;
         let directory = self.directory(parent).map_err(|error| unreached("make durable", place, error))?;
         sync_directory(&*directory).map_err(failed)?;
-        self.settle_way(parent)
+        self.settle_way(parent)?;
+        self.check_named()
     }
 
     fn settle_work(&self) -> Result<()> {
@@ -675,17 +694,6 @@ fn opened_for_us((root, path): (&Root, &[u8])) -> Option<(Root, Mode)> {
 fn is_special(stat: &Stat) -> bool {
     let kind = FileType::from_raw_mode(stat.st_mode);
     !kind.is_file() && !kind.is_dir() && !kind.is_symlink()
-}
-
-/// Whether an error is of this moment, and tells nothing of what was looked at.
-fn says_nothing(error: Errno) -> bool {
-    matches!(error, Errno::MFILE | Errno::NFILE | Errno::NOMEM | Errno::IO)
-}
-
-/// Whether both are one directory.
-fn same(a: &Root, b: &Root) -> bool {
-    let id = |dir: &Root| fstat(dir).map(|stat| (stat.st_dev, stat.st_ino));
-    id(a).is_ok_and(|id_of_a| id(b) == Ok(id_of_a))
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use crate::split::Split;
 use crate::store::Source;
 use crate::store::apart::{Apart, Removing};
 use crate::store::backup::Backup;
+use crate::store::destination_path::DestinationPath;
 use crate::store::file_sink::{FileSink, aim};
 use crate::store::file_source::FileSource;
 use crate::store::memory::{NullSink, ZeroSource};
@@ -259,8 +260,24 @@ pub(crate) fn push(
     let Link { outbox, inbox, .. } = link;
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = (Side::Send(sender), Owner::Send(owner));
-    let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, setup)?;
+    let address = address.clone();
+    let in_words = move |error| destination_as_typed(error, &address);
+    let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, setup, in_words)?;
     Ok(Box::new(transfer))
+}
+
+/// An error of the endpoint at `address` that calls the destination as the endpoint does.
+fn destination_as_typed(error: Error, address: &Address) -> Error {
+    let path = if address.path.is_empty() { b"." } else { &address.path[..] };
+    let there = format!("the destination {} ", show(path));
+    match error
+        .message
+        .strip_prefix(&there)
+        .map(|rest| format!("the destination {} {rest}", address.public()))
+    {
+        Some(message) => error.in_words(message),
+        None => error,
+    }
 }
 
 /// Streams to the endpoint at `address`, and what is told the token they show once it has accepted.
@@ -311,7 +328,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let backup = setup.backup(&local, single, &apart)?;
             let kept = (setup.terms.purpose, apart);
             let to = (&local.root, &local.path[..]);
-            let sink = FileSink::for_contents(contents_mode, to, single, &id, kept)?;
+            let sink = FileSink::for_contents(contents_mode, to, single, &id, kept)?
+                .found_by(LocalDestination::found_again(path, single));
             let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose()?;
             let leftovers = sink.left().and_then(|left| Leftovers::read(left, &setup.share.metadata).ok());
             let catalogue = setup.catalogues.for_purpose(setup.terms.purpose, &local.absolute);
@@ -344,7 +362,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
     let bounds = bounds(setup.terms.max_workers, has_read_stage, receiver.has_write_stage());
     let keeper = StreamKeeper::start(&receiver, dialer, setup.terms.max_workers)?;
     let side = (Side::Receive(receiver, Some(keeper)), Owner::Receive(owner));
-    let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, setup)?;
+    let transfer = LiveTransfer::start(side, outbox, inbox, ledger, bounds, setup, |error| error)?;
     Ok(Box::new(transfer))
 }
 
@@ -388,6 +406,16 @@ struct LocalDestination {
 }
 
 impl LocalDestination {
+    /// Where `path` leads once a copy is under way.
+    fn found_again(path: &[u8], single: bool) -> DestinationPath {
+        let typed = path.to_vec();
+        DestinationPath::new(path.to_vec(), move || {
+            let Self { root, path, .. } = Self::resolve(&typed, single)?;
+            let (directory, _) = aim(&root, &path, single)?;
+            root.dir(&directory).map_err(|error| Error::io("open", &typed, error))
+        })
+    }
+
     /// The user named `path` and is trusted: symlinks in its existing part are followed.
     fn resolve(path: &[u8], single: bool) -> Result<Self> {
         let failed = |error| Error::io("use the destination", path, error);

@@ -15,6 +15,7 @@ mod filters;
 mod hostile;
 mod links;
 mod mirror;
+mod moved_away;
 mod moving;
 mod named_links;
 mod names;

@@ -333,6 +333,7 @@ impl ServerArgs {
         Ok(Settings {
             out: Root::open(base).map_err(|error| Error::io("write to", base, error))?,
             base: base.to_vec(),
+            typed: base.to_vec(),
             memory: Arc::new(Memory::new(&state.open()?)?),
             limits: asked.limits(),
             staging: asked.staging,

@@ -120,3 +120,40 @@ fn what_is_being_put_is_not_there_when_its_token_is_revoked_meanwhile() {
     site.served.uploads.sweep();
     assert!(!site.root.join("bucket/.tidegate").exists(), "nothing is left");
 }
+
+#[test]
+fn what_is_put_where_its_directory_no_longer_is_is_no_success() {
+    let site = Site::new();
+    let elsewhere = site.root.join("elsewhere");
+    site.write("bucket/there", "old");
+    let begun = site.ask_s3(("POST", "/bucket/parts?uploads"), &[], ("", ""));
+    let text = begun.text();
+    let id = text.split_once("<UploadId>").and_then(|(_, rest)| rest.split_once('<')).expect("one").0;
+    let body = "123456789";
+    let part = site.ask_s3(("PUT", &format!("/bucket/parts?partNumber=1&uploadId={id}")), &[], (body, body));
+    let tag = part.headers.get("etag").expect("said").to_str().expect("text").to_owned();
+    let status = site.runtime.block_on(async {
+        let bearer = site.bearer();
+        let (sender, receiver) = mpsc::channel::<io::Result<Bytes>>(1);
+        let headers = [("authorization", &bearer[..]), ("content-length", "9")];
+        let body = Body::from_stream(ReceiverStream::new(receiver));
+        let mut answer = Box::pin(site.begin_owned("PUT", "/bucket/key", &headers, body));
+        for piece in ["1234", "5678"] {
+            tokio::select! {
+                biased;
+                sent = sender.send(Ok(Bytes::from(piece))) => sent.expect("taken"),
+                _ = &mut answer => panic!("not whole"),
+            }
+        }
+        std::fs::rename(site.root.join("bucket"), &elsewhere).expect("moved");
+        tokio::spawn(async move { sender.send(Ok(Bytes::from("9"))).await });
+        answer.await.status()
+    });
+    assert!(status.is_client_error(), "{status}");
+    let document = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{tag}</ETag></Part></CompleteMultipartUpload>"
+    );
+    let whole = site.ask_s3(("POST", &format!("/bucket/parts?uploadId={id}")), &[], (&document, &document));
+    assert!(!whole.status.is_success() || whole.text().contains("moved or replaced"), "{}", whole.text());
+    assert!(!site.root.join("bucket").exists());
+}

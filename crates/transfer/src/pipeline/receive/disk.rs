@@ -12,7 +12,7 @@ use crate::catalogue::{Catalogue, Verified};
 use crate::counters::NotKept;
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::Digest;
-use crate::journal::{Left, Leftovers};
+use crate::journal::{Journal, Left, Leftovers};
 use crate::logic::deciding::Policy;
 use crate::logic::receiver::{Beginning, Begun, Findings, ReceiverEvent, Settlement, SettlementOutcome};
 use crate::manifest::{Entry, FileId, Kind, Timestamp};
@@ -125,7 +125,10 @@ impl DestinationDisk {
                 return None;
             }
             Task::CompareNames(directories) => ReceiverEvent::NamesCompared(self.compare_names(&directories)),
-            Task::Delete => ReceiverEvent::Deleted(self.mirror.take().map(Mirror::act)),
+            Task::Delete => match self.sink().moved() {
+                Some(moved) => ReceiverEvent::Concluded(Err(moved)),
+                None => ReceiverEvent::Deleted(self.mirror.take().map(Mirror::act)),
+            },
             Task::Conclude => ReceiverEvent::Concluded(self.conclude()),
         })
     }
@@ -356,12 +359,9 @@ impl DestinationDisk {
 
     /// Directories last: putting files into them, and removing others, has changed their times.
     fn conclude(&self) -> Result<NotKept> {
+        self.sink().still_there()?;
         let Some(journal) = self.shared.path.journal() else { return Ok(self.sink().not_kept()) };
-        journal.lock().directories(|entry| {
-            if let Err(error) = self.sink().refresh(&entry) {
-                tracing::warn!("{error}");
-            }
-        })?;
+        self.refresh_directories(&journal.lock())?;
         if let Some((_, error)) = self.sink().sync_names().into_iter().next() {
             return Err(error);
         }
@@ -371,6 +371,24 @@ impl DestinationDisk {
         }
         self.sink().clean_up();
         Ok(not_kept)
+    }
+}
+
+impl DestinationDisk {
+    /// Many may be refused alike: that is said once.
+    fn refresh_directories(&self, journal: &Journal) -> Result<()> {
+        let (mut first, mut others) = (None, 0u64);
+        journal.directories(|entry| match (self.sink().refresh(&entry), &first) {
+            (Ok(()), _) => {}
+            (Err(error), None) => first = Some(error),
+            (Err(_), Some(_)) => others += 1,
+        })?;
+        match (first, others) {
+            (None, _) => {}
+            (Some(error), 0) => tracing::warn!("{error}"),
+            (Some(error), others) => tracing::warn!("{error}; nor those of {others} others"),
+        }
+        Ok(())
     }
 }
 
