@@ -20,7 +20,7 @@ pub enum Task {
     #[cfg(feature = "get")]
     Get(Call),
     /// What `put` does.
-    #[cfg(feature = "get")]
+    #[cfg(feature = "put")]
     Put(Call),
     /// What `verify` does.
     Verify(Call),

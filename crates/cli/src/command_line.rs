@@ -1,6 +1,6 @@
 //! The command line: which commands there are, who runs them, and what a command line that makes no sense is told.
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 mod from_servers;
 #[cfg(feature = "service")]
 mod jobs;
@@ -8,16 +8,18 @@ mod jobs;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 use clap::ArgMatches;
-use clap::error::ErrorKind as Misuse;
+use clap::error::{ContextKind, ContextValue, ErrorKind as Misuse};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+#[cfg(all(feature = "servers", not(all(feature = "get", feature = "put"))))]
+use tidegate_contract::feature;
 use tidegate_run::told::TOLD;
 use tidegate_spec::run::Run;
 use tidegate_transfer::error::Error;
 use tidegate_transfer::offer::LEFT_OUT;
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 use self::from_servers::ServerCommand;
 #[cfg(feature = "service")]
 use self::jobs::JobCommand;
@@ -28,10 +30,10 @@ use crate::command::hash::HashArgs;
 use crate::command::ls::LsArgs;
 use crate::command::verify::VerifyArgs;
 use crate::exit::usage;
-#[cfg(feature = "get")]
-use crate::servers::{self, Instead};
+#[cfg(feature = "servers")]
+use crate::servers::Instead;
 use crate::warned::ToTerminal;
-use crate::{command, exit, summary, terminal};
+use crate::{command, exit, features, servers, summary, terminal};
 
 /// Move data between hosts, adaptively, and prove that it arrived.
 ///
@@ -52,7 +54,7 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(Box<CopyArgs>),
-    #[cfg(feature = "get")]
+    #[cfg(feature = "servers")]
     #[command(flatten)]
     Server(ServerCommand),
     Run(command::run::RunArgs),
@@ -70,6 +72,7 @@ enum Command {
     #[command(flatten)]
     Job(JobCommand),
     Explore(command::explore::ExploreArgs),
+    #[cfg(feature = "train")]
     Simulate(command::simulate::SimulateArgs),
     Rules(command::rules::RulesArgs),
     #[cfg(feature = "train")]
@@ -91,7 +94,7 @@ impl Command {
     fn asks_for_json(&self) -> Option<&str> {
         let (json, optimizer) = match self {
             Self::Copy(args) => (args.output.json, args.optimizer()),
-            #[cfg(feature = "get")]
+            #[cfg(feature = "servers")]
             Self::Server(command) => return command.asks_for_json(),
             Self::Verify(args) => (args.output.json, &*args.route.control.spec.optimizer),
             Self::Demo(args) => (args.output.json, &*args.route.control.spec.optimizer),
@@ -106,7 +109,7 @@ impl Command {
     fn is_quiet(&self) -> bool {
         match self {
             Self::Copy(args) => args.output.quiet,
-            #[cfg(feature = "get")]
+            #[cfg(feature = "servers")]
             Self::Server(command) => command.is_quiet(),
             #[cfg(feature = "service")]
             Self::Job(command) => command.is_quiet(),
@@ -117,7 +120,7 @@ impl Command {
     /// Whether everything that it says goes through its caller, so that it can run in another program's process.
     fn is_for_programs(&self) -> bool {
         match self {
-            #[cfg(feature = "get")]
+            #[cfg(feature = "servers")]
             Self::Server(command) => command.is_for_programs(),
             #[cfg(feature = "service")]
             Self::Job(command) => command.is_for_programs(),
@@ -127,17 +130,17 @@ impl Command {
 
     /// The command that another program has written down.
     fn told(args: &command::run::RunArgs) -> Result<Self, Error> {
-        command::run::read(args).map(Self::from)
+        command::run::read(args).and_then(Self::try_from)
     }
 
     /// The command that a program asks for, and whether more is to be said.
     fn asked(asked: Task) -> Result<(Self, bool), Error> {
         let command = match asked {
-            Task::Told(run) => run.into(),
+            Task::Told(run) => run.try_into()?,
             Task::Copy(call) => Self::copy(call)?,
             #[cfg(feature = "get")]
             Task::Get(call) => ServerCommand::get(call)?.into(),
-            #[cfg(feature = "get")]
+            #[cfg(feature = "put")]
             Task::Put(call) => ServerCommand::put(call)?.into(),
             Task::Verify(Call { options, from, to }) => {
                 Self::Verify(Box::new(VerifyArgs::asked(&options, from, to)?))
@@ -152,10 +155,12 @@ impl Command {
 
     /// A copy, or what does it with servers of others.
     fn copy(Call { options, from, to }: Call) -> Result<Self, Error> {
-        #[cfg(feature = "get")]
+        #[cfg(feature = "servers")]
         if let Some(instead) = servers::instead(&options, &from, &to)? {
             return Ok(ServerCommand::from(instead).into());
         }
+        #[cfg(not(feature = "servers"))]
+        servers::route(&from, &to)?;
         CopyArgs::asked(&options, from, to).map(|args| Self::Copy(Box::new(args)))
     }
 
@@ -163,7 +168,7 @@ impl Command {
     fn run(&self, caller: &Caller, verbose: bool) -> anyhow::Result<ExitCode> {
         match self {
             Self::Copy(args) => command::copy::run(args, caller, verbose),
-            #[cfg(feature = "get")]
+            #[cfg(feature = "servers")]
             Self::Server(command) => command.run(caller),
             #[cfg(feature = "service")]
             Self::Job(command) => command.run(caller),
@@ -179,6 +184,7 @@ impl Command {
             Self::Probe(args) => command::probe::run(args),
             Self::Iperf3(args) => command::iperf3::run(args),
             Self::Explore(args) => command::explore::run(args),
+            #[cfg(feature = "train")]
             Self::Simulate(args) => command::simulate::run(args),
             Self::Rules(args) => command::rules::run(args),
             #[cfg(feature = "train")]
@@ -195,25 +201,31 @@ impl Command {
     }
 }
 
-impl From<Run> for Command {
-    fn from(run: Run) -> Self {
-        match run {
+impl TryFrom<Run> for Command {
+    type Error = Error;
+
+    fn try_from(run: Run) -> Result<Self, Error> {
+        Ok(match run {
             Run::Copy(told) => Self::Copy(Box::new((*told).into())),
             Run::Probe(told) => Self::Probe((*told).into()),
             Run::Iperf3(told) => Self::Iperf3((*told).into()),
             #[cfg(feature = "get")]
             Run::Get(told) => ServerCommand::Get(Box::new((*told).into())).into(),
-            #[cfg(feature = "get")]
+            #[cfg(feature = "put")]
             Run::Put(told) => ServerCommand::Put(Box::new((*told).into())).into(),
             #[cfg(feature = "get")]
             Run::Ranges(told) => ServerCommand::Ranges(told).into(),
             #[cfg(feature = "get")]
             Run::Size(told) => ServerCommand::Size(told).into(),
-        }
+            #[cfg(all(feature = "servers", not(feature = "get")))]
+            Run::Get(_) | Run::Ranges(_) | Run::Size(_) => return Err(usage(feature::missing("get", "get"))),
+            #[cfg(all(feature = "servers", not(feature = "put")))]
+            Run::Put(_) => return Err(usage(feature::missing("put", "put"))),
+        })
     }
 }
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 impl From<ServerCommand> for Command {
     fn from(command: ServerCommand) -> Self {
         Self::Server(command)
@@ -257,9 +269,16 @@ pub(crate) fn run_for(asked: Task, caller: &Caller) -> anyhow::Result<ExitCode> 
 /// What is asked for, and why it is not done. A copy to or from a server is asked of the command that does it.
 fn parsed(words: &[OsString]) -> Result<(Cli, Option<Error>), clap::Error> {
     let asked = Cli::command().try_get_matches_from(words)?;
-    #[cfg_attr(not(feature = "get"), expect(unused_mut, reason = "there is nothing else that copies"))]
+    #[cfg_attr(not(feature = "servers"), expect(unused_mut, reason = "there is nothing else that copies"))]
     let mut cli = Cli::from_arg_matches(&asked)?;
-    #[cfg(feature = "get")]
+    #[cfg(not(feature = "servers"))]
+    if let Command::Copy(copy) = &cli.command
+        && let Ok((sources, destination)) = copy.paths()
+        && let Err(error) = servers::route(sources, destination)
+    {
+        return Ok((cli, Some(error)));
+    }
+    #[cfg(feature = "servers")]
     if let (Command::Copy(copy), Some((_, typed))) = (&cli.command, asked.subcommand()) {
         match of_server(copy, typed) {
             Ok(None) => {}
@@ -271,7 +290,7 @@ fn parsed(words: &[OsString]) -> Result<(Cli, Option<Error>), clap::Error> {
 }
 
 /// What does a copy instead of `copy`, if something does.
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 fn of_server(copy: &CopyArgs, typed: &ArgMatches) -> Result<Option<Instead>, Error> {
     match copy.paths() {
         Ok((sources, destination)) => {
@@ -292,12 +311,29 @@ fn misused(error: &clap::Error, words: &[OsString]) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(exit::USAGE));
     }
+    if let Some(why) = left_out(error) {
+        terminal::complain(&why);
+        return ExitCode::from(exit::USAGE);
+    }
     let known = Cli::command();
     let command = words.get(1).and_then(|name| name.to_str());
     let command = command.filter(|name| known.find_subcommand(name).is_some());
     let help = command.map_or_else(|| "--help".to_owned(), |name| format!("{name} --help"));
     terminal::complain(&format!("{} (see `tidegate {help}`)", reason(error)));
     ExitCode::from(exit::USAGE)
+}
+
+/// That a command line is of a part that was left out, if it is.
+fn left_out(error: &clap::Error) -> Option<String> {
+    let kind = match error.kind() {
+        Misuse::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        Misuse::UnknownArgument => ContextKind::InvalidArg,
+        _ => return None,
+    };
+    match error.get(kind) {
+        Some(ContextValue::String(word)) => features::left_out(word),
+        _ => None,
+    }
 }
 
 /// Why a command line makes no sense.

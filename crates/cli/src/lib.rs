@@ -18,7 +18,7 @@
 //! terminal nor signals are touched.
 
 #![cfg_attr(
-    not(all(feature = "get", feature = "service", feature = "train")),
+    not(all(feature = "fleet", feature = "get", feature = "put", feature = "ssh", feature = "train")),
     allow(dead_code, reason = "what only the commands use that are left out")
 )]
 
@@ -26,13 +26,14 @@
 #[cfg(feature = "train")]
 mod chart;
 mod exit;
+mod features;
 mod terminal;
 
 mod signals;
 
 // Values on a command line.
 mod asked;
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 mod s3;
 mod scratch;
 mod values;
@@ -57,7 +58,6 @@ mod files;
 
 mod command;
 
-#[cfg(feature = "get")]
 mod servers;
 
 mod command_line;
@@ -82,7 +82,9 @@ pub use asked::{Call, Task};
 pub use files::{FileAccess, Files};
 pub use moves::{Failure, Running, Transfer, TransferBuilder};
 #[cfg(feature = "get")]
-pub use moves::{Get, GetBuilder, Put, PutBuilder};
+pub use moves::{Get, GetBuilder};
+#[cfg(feature = "put")]
+pub use moves::{Put, PutBuilder};
 pub use program::{main, main_in_process};
 pub use run::{Outcome, Refused, Run, program_is_at};
 pub use serving::{Endpoint, EndpointBuilder, Serving};
@@ -98,5 +100,5 @@ pub use tidegate_spec::estimate::EstimateSpec;
 #[cfg(feature = "get")]
 pub use tidegate_spec::get::GetSpec;
 pub use tidegate_spec::options::Options;
-#[cfg(feature = "get")]
+#[cfg(feature = "put")]
 pub use tidegate_spec::put::PutSpec;

@@ -13,11 +13,13 @@ use tidegate_spec::control::ControlSpec;
 use tidegate_spec::copy::CopySpec;
 #[cfg(feature = "get")]
 use tidegate_spec::get::GetSpec;
-#[cfg(feature = "get")]
+#[cfg(feature = "put")]
 use tidegate_spec::put::PutSpec;
-use tidegate_spec::run::{CopyRun, Run as Told, Setup};
 #[cfg(feature = "get")]
-use tidegate_spec::run::{GetRun, PutRun};
+use tidegate_spec::run::GetRun;
+#[cfg(feature = "put")]
+use tidegate_spec::run::PutRun;
+use tidegate_spec::run::{CopyRun, Run as Told, Setup};
 
 use crate::asked::Task;
 use crate::run::{Refused, Run};
@@ -34,7 +36,7 @@ pub struct Transfer;
 #[derive(Debug)]
 pub struct Get;
 
-#[cfg(feature = "get")]
+#[cfg(feature = "put")]
 /// An upload to S3 or WebDAV: what `tidegate put` does.
 #[derive(Debug)]
 pub struct Put;
@@ -57,7 +59,7 @@ impl Get {
     }
 }
 
-#[cfg(feature = "get")]
+#[cfg(feature = "put")]
 impl Put {
     /// From a path of this host to `s3://bucket/prefix/` or `https://host/directory/`.
     pub fn builder(from: impl Into<OsString>, to: impl Into<OsString>) -> PutBuilder {
@@ -79,7 +81,7 @@ pub struct TransferBuilder(CopyRun);
 #[derive(Clone)]
 pub struct GetBuilder(GetRun);
 
-#[cfg(feature = "get")]
+#[cfg(feature = "put")]
 /// An upload that is to be begun.
 #[derive(Clone)]
 pub struct PutBuilder(PutRun);
@@ -135,7 +137,7 @@ macro_rules! shared {
 shared!(TransferBuilder, CopySpec, Copy, plane.limit_link);
 #[cfg(feature = "get")]
 shared!(GetBuilder, GetSpec, Get, requests.limit_rate);
-#[cfg(feature = "get")]
+#[cfg(feature = "put")]
 shared!(PutBuilder, PutSpec, Put, requests.limit_rate);
 
 impl TransferBuilder {
@@ -186,7 +188,7 @@ impl GetBuilder {
     }
 }
 
-#[cfg(feature = "get")]
+#[cfg(feature = "put")]
 impl PutBuilder {
     /// One more source.
     #[must_use]
@@ -309,7 +311,7 @@ mod tests {
         let _ = stopped.wait();
     }
 
-    #[cfg(feature = "get")]
+    #[cfg(all(feature = "get", feature = "put"))]
     #[test]
     fn a_download_and_an_upload_are_refused_in_one_line() {
         let home = tempfile::tempdir().expect("a directory");

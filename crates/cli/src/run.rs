@@ -114,7 +114,9 @@ fn in_json(mut asked: Task) -> Task {
     match &mut asked {
         Task::Copy(call) => call.quietly_in_json(),
         #[cfg(feature = "get")]
-        Task::Get(call) | Task::Put(call) => call.quietly_in_json(),
+        Task::Get(call) => call.quietly_in_json(),
+        #[cfg(feature = "put")]
+        Task::Put(call) => call.quietly_in_json(),
         Task::Verify(call) | Task::Ls(call) | Task::Hash(call) => call.in_json(),
         #[cfg(feature = "service")]
         Task::Estimate(call) => call.in_json(),

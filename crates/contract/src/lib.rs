@@ -6,6 +6,7 @@
 //! | [`text`] | others' words escaped, in one line, of bounded length |
 //! | [`home`] | where the user's own files are |
 //! | [`own_program`] | where our own program is |
+//! | [`feature`] | that a part of the program was left out |
 //! | [`object`] | objects of JSON and TOML, where a list is none |
 //! | [`job_id`] | the number of a job |
 //! | [`opaque!`](crate::opaque!) | a `Debug` that gives nothing away |
@@ -22,6 +23,7 @@
 
 pub mod text;
 
+pub mod feature;
 pub mod home;
 pub mod job_id;
 pub mod object;

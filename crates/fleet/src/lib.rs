@@ -21,18 +21,26 @@ pub mod words;
 // Asked of it.
 pub mod client;
 
+#[cfg(feature = "movers")]
 mod lease;
+#[cfg(feature = "movers")]
 pub mod token;
 
 // Who moves, and by way of whom.
+#[cfg(feature = "movers")]
 pub mod engine;
+#[cfg(feature = "movers")]
 pub mod pools;
 
+#[cfg(feature = "movers")]
 pub mod shared_copy;
 
+#[cfg(feature = "movers")]
 pub mod mover;
 
 // Who has it moved.
+#[cfg(feature = "movers")]
 mod listing;
 
+#[cfg(feature = "movers")]
 pub mod spread;

@@ -9,6 +9,7 @@ use tidegate_contract::job_id::JobId;
 use tidegate_contract::object::object_if_any;
 use tidegate_spec::copy::CopySpec;
 use tidegate_spec::options::Options;
+#[cfg(feature = "movers")]
 use tidegate_transfer::error::{Result, usage};
 
 use crate::shards::{Ending, Extent, FleetError, FleetResult, PoolEndpoint, ShardContent, ShardLease};
@@ -97,6 +98,7 @@ impl PoolWords {
     }
 }
 
+#[cfg(feature = "movers")]
 impl SpreadRequest {
     /// Whether what arrives is verified by several who do not tell one another: endpoints of a pool, or movers that write
     /// into a file system themselves.

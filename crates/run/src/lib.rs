@@ -18,7 +18,7 @@
 // What stands on its own.
 pub mod beneath;
 mod capped;
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 pub mod conversion;
 pub mod file_system;
 mod followed;
@@ -30,7 +30,7 @@ pub mod told;
 pub mod whole_file;
 mod words;
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 pub mod refresh;
 
 // How a run is set up.
@@ -46,7 +46,7 @@ pub mod route;
 pub mod path_store;
 
 pub mod known_rate;
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 pub mod pushed_back;
 pub mod run_memory;
 
@@ -55,6 +55,7 @@ pub mod audience;
 pub mod monitor;
 
 // Places.
+#[cfg_attr(not(feature = "ssh"), path = "no_ssh.rs")]
 pub mod ssh;
 
 pub mod remotes;

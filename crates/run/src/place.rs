@@ -146,10 +146,7 @@ pub fn refuse_servers(sources: &[OsString], destination: &OsStr) -> Result<(), E
     match all.into_iter().find(|place| end(place).is_server()) {
         Some(place) => {
             let place = shown(place);
-            let why = match cfg!(feature = "get") {
-                true => "only `copy`, `get` and `put` go to servers",
-                false => "this program was built without what goes to servers",
-            };
+            let why = "only `copy`, `get` and `put` go to servers";
             Err(usage(format!("{place} is no host that runs Tidegate: {why}")))
         }
         None => Ok(()),

@@ -11,6 +11,7 @@ pub fn port_range(text: &str) -> Result<RangeInclusive<u16>, String> {
 }
 
 /// Ports that may be left out, as [`port_range`] reads them.
+#[cfg(feature = "ssh")]
 pub(crate) mod ports_option {
     use std::ops::RangeInclusive;
 

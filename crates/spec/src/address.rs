@@ -1,9 +1,9 @@
 //! What an address is of, and what moves data between two: of the command line, of jobs, of Python and of HTCondor alike.
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 use std::borrow::Cow;
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 use tidegate_fetch::archive::Accession;
 
 /// What an address is of.
@@ -65,19 +65,19 @@ pub fn scheme(address: &str) -> Option<String> {
 }
 
 /// Whether an address is an accession.
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 fn is_accession(address: &str) -> bool {
     accession(address).is_some()
 }
 
 /// Nothing is got from archives.
-#[cfg(not(feature = "get"))]
+#[cfg(not(feature = "servers"))]
 const fn is_accession(_: &str) -> bool {
     false
 }
 
 /// The accession of a sequence archive that an address is. A file of that name is written `./SRR7706354`.
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 pub fn accession(address: &str) -> Option<Accession> {
     address.parse().ok()
 }
@@ -176,7 +176,7 @@ fn shown(end: End, address: &str) -> String {
 }
 
 /// The path of `file://host/path`, or the address itself.
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 pub fn local(address: &str) -> Cow<'_, str> {
     if scheme(address).as_deref() != Some("file") {
         return Cow::Borrowed(address);
@@ -192,7 +192,7 @@ pub fn local(address: &str) -> Cow<'_, str> {
     path.map_or(Cow::Borrowed(address), Cow::Owned)
 }
 
-#[cfg(all(test, feature = "get"))]
+#[cfg(all(test, feature = "servers"))]
 mod tests {
     use super::*;
 

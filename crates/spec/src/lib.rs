@@ -18,16 +18,16 @@ pub mod filters;
 
 pub mod deletion;
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 pub mod archive;
 
 pub mod copy;
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 pub mod get;
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 pub mod put;
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 pub mod estimate;
 
 pub mod options;

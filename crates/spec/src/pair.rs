@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tidegate_control::BitRate;
 use tidegate_transfer::throttle::Limits;
-#[cfg(not(feature = "get"))]
+#[cfg(not(feature = "servers"))]
 use tidegate_transfer::wire::ticket::Place;
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 use url::Url;
 
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 use crate::address;
 use crate::control::Control;
 
@@ -54,7 +54,7 @@ impl Site {
     }
 
     /// The same of hosts that run Tidegate; no other server is spoken to.
-    #[cfg(not(feature = "get"))]
+    #[cfg(not(feature = "servers"))]
     pub fn of(address: &str) -> Result<Self, SiteError> {
         let Some((scheme, rest)) = address.split_once("://").filter(|(scheme, _)| *scheme != "file") else {
             return Ok(Self(Self::LOCAL.to_owned()));
@@ -68,7 +68,7 @@ impl Site {
 
     /// The site of a job's URL or path: what has no scheme is local, and the user, the secret and the path
     /// of an address are left out.
-    #[cfg(feature = "get")]
+    #[cfg(feature = "servers")]
     pub fn of(address: &str) -> Result<Self, SiteError> {
         if address::accession(address).is_some() {
             return Ok(Self::archive(None));
@@ -242,7 +242,7 @@ impl fmt::Display for Pair {
 mod tests {
     use super::*;
 
-    #[cfg(feature = "get")]
+    #[cfg(feature = "servers")]
     #[test]
     fn a_site_has_no_path_and_no_secret() {
         for (address, site) in [

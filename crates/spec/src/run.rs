@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::copy::CopySpec;
 use crate::form::{word, words};
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 use crate::get::GetSpec;
 use crate::measure::{Iperf3Run, ProbeRun};
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 use crate::measure::{RangesRun, SizeRun};
 use crate::options::strict;
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 use crate::put::PutSpec;
 pub use crate::setup::{Pki, Setup};
 
@@ -23,18 +23,18 @@ pub enum Run {
     /// Between hosts that run Tidegate.
     Copy(Box<CopyRun>),
     /// From servers of others.
-    #[cfg(feature = "get")]
+    #[cfg(feature = "servers")]
     Get(Box<GetRun>),
     /// To servers of others.
-    #[cfg(feature = "get")]
+    #[cfg(feature = "servers")]
     Put(Box<PutRun>),
     /// A path, from memory to memory.
     Probe(Box<ProbeRun>),
     /// What servers give by so many connections.
-    #[cfg(feature = "get")]
+    #[cfg(feature = "servers")]
     Ranges(Box<RangesRun>),
     /// How much servers have.
-    #[cfg(feature = "get")]
+    #[cfg(feature = "servers")]
     Size(Box<SizeRun>),
     /// A path, by iperf3.
     Iperf3(Box<Iperf3Run>),
@@ -59,7 +59,7 @@ pub struct CopyRun {
 }
 
 /// A download.
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GetRun {
@@ -84,7 +84,7 @@ pub struct GetRun {
 }
 
 /// A file at a server, and what it is called here; its own name if that is left out.
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NamedUrl {
@@ -96,7 +96,7 @@ pub struct NamedUrl {
 }
 
 /// An upload.
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutRun {
@@ -115,7 +115,7 @@ pub struct PutRun {
 }
 
 /// Without its address, which may hold a password.
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 impl std::fmt::Debug for NamedUrl {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("NamedUrl").field("name", &self.name).finish_non_exhaustive()

@@ -2,7 +2,7 @@
 
 mod copying;
 mod host;
-#[cfg(feature = "get")]
+#[cfg(feature = "servers")]
 mod servers;
 mod storage;
 
@@ -129,7 +129,7 @@ pub fn run(args: &SelfTestArgs) -> anyhow::Result<ExitCode> {
     checks.run("state", || host::state(&args.state))?;
     checks.run("clock", || host::clock(scratch.path()))?;
     checks.run("files", || storage::features(scratch.path()))?;
-    #[cfg(feature = "get")]
+    #[cfg(feature = "servers")]
     checks.run("checksums", servers::known_answers)?;
     let copying = copying::Copying::begin(scratch.path(), SIZE, &interrupt)?;
     checks.run("copy", || copying.copy())?;
@@ -137,8 +137,9 @@ pub fn run(args: &SelfTestArgs) -> anyhow::Result<ExitCode> {
     checks.run("verify", || copying.find_changed_byte())?;
     checks.run("trust", || copying.refuse_strangers())?;
     drop(copying);
-    #[cfg(feature = "get")]
+    #[cfg(feature = "servers")]
     checks.run("certificates", servers::certificates)?;
+    #[cfg(feature = "ssh")]
     checks.run("ssh", host::ssh)?;
 
     let works = checks.done.iter().all(|check| check.status != Status::Failed);

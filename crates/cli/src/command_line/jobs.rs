@@ -18,8 +18,11 @@ pub enum JobCommand {
     Jobs(command::jobs::JobsArgs),
     Job(command::job::JobArgs),
     Cancel(command::cancel::CancelArgs),
+    #[cfg(feature = "fleet")]
     Spread(Box<command::spread::SpreadArgs>),
+    #[cfg(feature = "fleet")]
     Mover(command::mover::MoverArgs),
+    #[cfg(feature = "fleet")]
     Movers(Box<command::movers::MoversArgs>),
     History(Box<command::history::HistoryArgs>),
 }
@@ -32,7 +35,11 @@ impl JobCommand {
 
     /// Whether nothing is to be said unless something is wrong.
     pub fn is_quiet(&self) -> bool {
-        matches!(self, Self::Spread(args) if args.output.quiet)
+        match self {
+            #[cfg(feature = "fleet")]
+            Self::Spread(args) => args.output.quiet,
+            _ => false,
+        }
     }
 
     /// Whether everything that it says goes through its caller.
@@ -48,8 +55,11 @@ impl JobCommand {
             Self::Jobs(args) => command::jobs::run(args),
             Self::Job(args) => command::job::run(args),
             Self::Cancel(args) => command::cancel::run(args),
+            #[cfg(feature = "fleet")]
             Self::Spread(args) => command::spread::run(args),
+            #[cfg(feature = "fleet")]
             Self::Mover(args) => command::mover::run(args),
+            #[cfg(feature = "fleet")]
             Self::Movers(args) => command::movers::run(args),
             Self::History(args) => command::history::run(args),
         }

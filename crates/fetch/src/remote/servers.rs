@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+#[cfg(not(feature = "ftp"))]
+use tidegate_contract::feature;
 use tidegate_transfer::error::Result;
 use url::Url;
 
@@ -132,10 +134,7 @@ impl Everything {
             "ftp" | "ftps" => Ok(&mut self.ftp),
             "file" => Ok(&mut self.local),
             #[cfg(not(feature = "ftp"))]
-            "ftp" | "ftps" => {
-                let what = format!("{}: this program was built without FTP", shown(ask.url));
-                Err(Refusal::new(Why::Senseless, what))
-            }
+            "ftp" | "ftps" => Err(Refusal::new(Why::Senseless, feature::missing(&shown(ask.url), "ftp"))),
             other => {
                 let known = SCHEMES.join(", ");
                 let what =

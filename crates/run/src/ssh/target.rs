@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
+use tidegate_contract::feature;
 use tidegate_contract::text::show;
 use tidegate_transfer::error::{Error, usage};
 
@@ -70,6 +71,9 @@ impl Target {
     }
 
     fn parse(place: &str) -> Result<Self, Error> {
+        if !cfg!(feature = "ssh") {
+            return Err(usage(feature::missing(&show(place.as_bytes()), "ssh")));
+        }
         let refuse = |why: &str| Err(refused(place.as_bytes(), why));
         let (user, host) = match place.rsplit_once('@') {
             Some((user, host)) => (Some(user), host),
@@ -136,7 +140,7 @@ impl fmt::Display for Target {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "ssh"))]
 mod tests {
     use super::*;
 

@@ -1,11 +1,13 @@
 //! What vouches for a block: the checksum in its frame, and its hash.
 
+use std::sync::LazyLock;
+
 use crate::hash::{Digest, block_digest};
 use crate::manifest::BLOCK;
 use crate::terms::Verify;
 
-/// A block of a hole.
-pub static ZEROS: [u8; BLOCK as usize] = [0; BLOCK as usize];
+/// A block of a hole. Made when it is needed: as a constant it would lie in the program's file.
+pub static ZEROS: LazyLock<Box<[u8]>> = LazyLock::new(|| vec![0; BLOCK as usize].into());
 
 /// A block's checksum and hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
