@@ -28,8 +28,8 @@ pub fn route(sources: &[OsString], destination: &OsStr) -> Result<Route, Error> 
     }
     let Some(server) = sources.iter().find(|source| end(source).is_server()) else { return Ok(Route::Copy) };
     check_get(sources, destination)?;
-    is_here(cfg!(feature = "get"), "get", server)?;
     is_here(cfg!(feature = "ftp") || end(server) != End::Ftp, "ftp", server)?;
+    is_here(cfg!(feature = "get"), "get", server)?;
     Ok(Route::Get)
 }
 
