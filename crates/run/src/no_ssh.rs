@@ -16,6 +16,8 @@ use tidegate_transfer::transfer::route::{From, Setup, To};
 use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::way::Carriers;
 
+pub(crate) use self::NeverOverSsh as OverSsh;
+pub use self::{NoFarHost as FarHost, NoSshArgs as SshArgs};
 use crate::settings::TrustArgs;
 use crate::ssh::target::Target;
 pub use crate::ssh::words::Words;
@@ -23,9 +25,9 @@ pub use crate::ssh::words::Words;
 /// No options.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default)]
-pub struct SshArgs {}
+pub struct NoSshArgs {}
 
-impl SshArgs {
+impl NoSshArgs {
     /// All of nothing makes sense together.
     pub fn check(&self) -> Result<()> {
         Ok(())
@@ -34,7 +36,7 @@ impl SshArgs {
 
 /// What is never reached.
 #[derive(Debug)]
-pub struct FarHost {
+pub struct NoFarHost {
     /// Its address.
     pub address: Address,
     /// What brings connections to it.
@@ -43,7 +45,7 @@ pub struct FarHost {
     pub words: Words,
 }
 
-impl FarHost {
+impl NoFarHost {
     /// Refuses `target`.
     pub fn reach(_: &SshArgs, target: &Target, _: &[u8], _: &Interrupt) -> Result<Self> {
         Err(missing(&target.to_string()))
@@ -51,9 +53,9 @@ impl FarHost {
 }
 
 /// Ends that are never reached.
-pub(crate) enum OverSsh {}
+pub(crate) enum NeverOverSsh {}
 
-impl OverSsh {
+impl NeverOverSsh {
     /// There are none.
     pub fn new(_: &SshArgs, _: Option<Target>, _: Option<Target>) -> Option<Self> {
         None
