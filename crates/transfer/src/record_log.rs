@@ -18,9 +18,11 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::sys::confined::Root;
+use crate::path::WORK_DIR;
+use crate::sys::confined::{Root, path_of};
 use crate::sys::fs::{self, FileType, Mode, OFlags, fstat};
 use crate::sys::lock::Lock;
+use crate::text::show;
 
 /// Longest record; anything longer is damage.
 const MAX_RECORD: usize = 1 << 20;
@@ -48,6 +50,8 @@ pub enum Replay<R> {
 pub struct RecordLog<R> {
     file: OwnedFd,
     name: String,
+    /// What it is called for people.
+    shown: String,
     /// Where the last whole record or sync point ends.
     end: u64,
     synced: bool,
@@ -62,23 +66,34 @@ pub struct RecordLog<R> {
 pub(crate) struct LockedLog {
     file: OwnedFd,
     name: String,
+    shown: String,
     lock: Lock,
+}
+
+/// What the log `name` in `directory` is called for people: beneath the destination, where it lies in one.
+fn shown_in(directory: &Root, name: &str) -> String {
+    let path = path_of(directory).unwrap_or_default();
+    let names: Vec<&[u8]> = path.split(|&b| b == b'/').collect();
+    let inner = names.iter().rposition(|name| *name == WORK_DIR).map_or(&[][..], |at| &names[at..]);
+    let all = [inner, &[name.as_bytes()]].concat();
+    show(&all.join(&b'/')).into_owned()
 }
 
 impl LockedLog {
     /// Opens or creates the log `name` in `directory`. Fails with `Busy` while another process holds it.
     pub fn take(directory: &Root, name: &str) -> Result<Self> {
-        let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
+        let shown = shown_in(directory, name);
+        let failed = |error: Errno| Error::io("open", shown.as_bytes(), error);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NONBLOCK;
         let file = directory.open_beneath(name.as_bytes(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         check_ours(directory, &file, name)?;
         match Lock::take(directory, name, &file) {
-            Ok(Some(lock)) => Ok(Self { file, name: name.to_owned(), lock }),
+            Ok(Some(lock)) => Ok(Self { file, name: name.to_owned(), shown, lock }),
             Ok(None) => Err(Error::new(
                 ErrorKind::Busy,
                 format!("{name} is in use: another transfer with this destination is running"),
             )),
-            Err(error) => Err(Error::io("lock", name.as_bytes(), error)),
+            Err(error) => Err(Error::io("lock", shown.as_bytes(), error)),
         }
     }
 
@@ -92,8 +107,8 @@ impl LockedLog {
     where
         R: Serialize + for<'a> Deserialize<'a>,
     {
-        let Self { mut file, name, mut lock } = self;
-        let failed = |error: Errno| Error::io("open", name.as_bytes(), error);
+        let Self { mut file, name, shown, mut lock } = self;
+        let failed = |error: Errno| Error::io("open", shown.as_bytes(), error);
         let start = magic.len() as u64;
         let head = Walk::new(&file, 0).peek(magic.len()).map_err(failed)?.to_vec();
         let mut sound = 0;
@@ -114,7 +129,7 @@ impl LockedLog {
             }
         }
         let end = sound.max(start);
-        Ok(RecordLog { file, name, end, synced: false, damaged: None, lock, records: PhantomData })
+        Ok(RecordLog { file, name, shown, end, synced: false, damaged: None, lock, records: PhantomData })
     }
 }
 
@@ -172,7 +187,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         if let Err(error) = fs::write_at(&self.file, bytes, self.end) {
             // Records behind a part of one would never be read.
             let _ = fs::ftruncate(&self.file, self.end);
-            return Err(Error::io("write", self.name.as_bytes(), error));
+            return Err(Error::io("write", self.shown.as_bytes(), error));
         }
         self.end += bytes.len() as u64;
         Ok(())
@@ -186,7 +201,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
         }
         if let Some(error) = self.damaged.or_else(|| fs::fdatasync(&self.file).err()) {
             self.damaged = Some(error);
-            return Err(Error::io("write", self.name.as_bytes(), error));
+            return Err(Error::io("write", self.shown.as_bytes(), error));
         }
         self.write(&sync_point(self.end))?;
         self.synced = true;
@@ -201,7 +216,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
 
     /// Replaces the log by one that holds just `records`.
     pub fn rewrite(&mut self, directory: &Root, magic: &[u8; 8], records: &[R]) -> Result<()> {
-        let failed = |error: Errno| Error::io("write", self.name.as_bytes(), error);
+        let failed = |error: Errno| Error::io("write", self.shown.as_bytes(), error);
         let fresh = format!("{}.new", self.name);
         let _ = directory.remove(fresh.as_bytes());
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL;
@@ -220,7 +235,7 @@ impl<R: Serialize + for<'a> Deserialize<'a>> RecordLog<R> {
 
     /// Shows every record again, the last one first.
     pub(crate) fn replay_back(&self, magic: &[u8; 8], mut on_record: impl FnMut(R)) -> Result<()> {
-        let failed = |error: Errno| Error::io("read", self.name.as_bytes(), error);
+        let failed = |error: Errno| Error::io("read", self.shown.as_bytes(), error);
         // Where pieces begin that are small enough to be turned around in memory.
         let mut pieces = Vec::new();
         let mut walk = Walk::new(&self.file, magic.len() as u64);

@@ -225,11 +225,7 @@ fn answer(
             may_move(endpoint, claims, &preamble.terms, preamble.moving)?;
             let (store, single) = open_source(endpoint, caller.session, &source, &preamble)?;
             let address = Address::parse(&destination)?;
-            let pace = Pace {
-                epoch: Duration::from_millis(u64::from(pace_ms.0)).clamp(*EPOCHS.start(), *EPOCHS.end()),
-                settle: Duration::from_millis(u64::from(pace_ms.1)),
-                stop_after: None,
-            };
+            let pace = pace_of(pace_ms);
             let from = Relayed { store, spec: &source, single, pace };
             relay(endpoint, line, &ledger, from, &address, preamble, &account.share)
         }
@@ -252,6 +248,12 @@ fn answer(
         }
         RequestKind::Files => files::serve(endpoint, caller.session, &caller.name(endpoint), (outbox, inbox)),
     }
+}
+
+/// The epochs that an initiator asks for, and the part of each that is not measured, both in ms.
+fn pace_of((epoch_ms, settle_ms): (u32, u32)) -> Pace {
+    let epoch = Duration::from_millis(epoch_ms.into()).clamp(*EPOCHS.start(), *EPOCHS.end());
+    Pace { epoch, settle: Duration::from_millis(settle_ms.into()).min(epoch), stop_after: None }
 }
 
 /// What an endpoint is to receive.
@@ -421,7 +423,8 @@ fn open_sink(
     let kept = (preamble.terms.purpose, apart);
     let sink = FileSink::for_contents(preamble.contents_mode, (&base, &rest), *single, id, kept)?
         .found_by(destination_path(endpoint, session, (path, *single), &base));
-    let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose()?;
+    let journal = sink.work().map(|work| Journal::open(work, &session.account.share.metadata)).transpose();
+    let journal = journal.map_err(|error| sink.unusable(error))?;
     let failed = |error| Error::io("tell where the link leads:", path, error);
     let absolute = match by_link {
         false => [endpoint.served.absolute(), b"/", sink.base_path()].concat(),
@@ -588,6 +591,7 @@ fn relay(
                     refreshed: at.files_refreshed(),
                     deleted: at.entries_deleted(),
                     not_kept: at.not_kept(),
+                    unfinished: at.bytes_unfinished(),
                     bounds: transfer.bounds(),
                     failure: seen.as_ref().err().cloned(),
                     seen: seen.as_ref().ok().cloned().flatten(),
@@ -636,4 +640,21 @@ fn step(
         done.store(true, std::sync::atomic::Ordering::Relaxed);
         seen
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_asks_for_a_copy_between_others_sets_no_time_without_bound() {
+        let of = |epoch_ms, settle_ms| {
+            let Pace { epoch, settle, .. } = pace_of((epoch_ms, settle_ms));
+            (epoch, settle)
+        };
+        assert_eq!(of(1000, 200), (Duration::from_secs(1), Duration::from_millis(200)));
+        assert_eq!(of(1000, u32::MAX), (Duration::from_secs(1), Duration::from_secs(1)));
+        assert_eq!(of(u32::MAX, u32::MAX), (*EPOCHS.end(), *EPOCHS.end()));
+        assert_eq!(of(0, u32::MAX), (*EPOCHS.start(), *EPOCHS.start()));
+    }
 }

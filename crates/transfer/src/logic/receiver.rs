@@ -91,16 +91,15 @@ pub(crate) enum ReceiverEvent {
 }
 
 impl ReceiverEvent {
-    /// Whether something could not be done at the destination.
-    pub fn is_failure(&self) -> bool {
+    /// Why entries could not be received.
+    pub fn failures(&self) -> Vec<&Error> {
         match self {
-            Self::Looked { looked, .. } => looked.iter().any(Result::is_err),
-            Self::Digested(files) => files.iter().any(|(_, digest)| digest.is_err()),
-            Self::Settled(files) => files.iter().any(|(_, settled)| settled.is_err()),
-            Self::Begun(files) => files.iter().any(|(_, begun)| begun.is_err()),
-            Self::Shared(_, begun) => begun.is_err(),
-            Self::NamesCompared(compared) => compared.is_err(),
-            _ => false,
+            Self::Looked { looked, .. } => looked.iter().filter_map(|looked| looked.as_ref().err()).collect(),
+            Self::Digested(files) => files.iter().filter_map(|(_, digest)| digest.as_ref().err()).collect(),
+            Self::Settled(files) => files.iter().filter_map(|(_, settled)| settled.as_ref().err()).collect(),
+            Self::Begun(files) => files.iter().filter_map(|(_, begun)| begun.as_ref().err()).collect(),
+            Self::Shared(_, begun) => begun.as_ref().err().into_iter().collect(),
+            _ => Vec::new(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! small files share the cost; what is verified of unfinished files is recorded about once a second.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::catalogue::{Catalogue, Verified};
@@ -91,6 +92,17 @@ pub(crate) struct Committer {
     pub permit: Option<Arc<Permit>>,
     /// How many threads may help.
     pub threads: Arc<Quota>,
+    /// Whether it was said that the journal cannot be written.
+    pub warned: Arc<AtomicBool>,
+}
+
+impl Committer {
+    /// It may fail again and again, and is said once.
+    fn warn_of_journal(&self, error: &Error) {
+        if !self.warned.swap(true, Relaxed) {
+            tracing::warn!("what was received may be sent again after a crash: {error}");
+        }
+    }
 }
 
 /// Commits what arrives on `complete` until the other side hangs up. `progress` is asked for what to
@@ -160,7 +172,7 @@ fn commit_each(committer: &Committer, group: Vec<Complete>) -> Result<Vec<(FileI
         let ready = synced.iter().map(|(file, _)| (&*file.entry, file.root));
         if let Err(error) = journal.ready(ready).and_then(|()| journal.sync()) {
             // The files are whole; only a crash before their renaming would send them again.
-            tracing::warn!("the journal cannot be written: {error}");
+            committer.warn_of_journal(&error);
         }
     }
     // As late as can be: from here to the last rename it must hold.
@@ -207,7 +219,7 @@ fn discard(committer: &Committer, entry: &Entry) {
     };
     match forgotten {
         Ok(()) => committer.sink.discard(entry),
-        Err(error) => tracing::warn!("the journal cannot be written: {error}"),
+        Err(error) => committer.warn_of_journal(&error),
     }
 }
 
@@ -274,7 +286,7 @@ pub fn record<F: AsRef<Incoming>>(committer: &Committer, progress: Vec<Progress<
     let blocks = alive.iter().map(|(entry, progress)| (&**entry, progress.blocks.clone()));
     let recorded = named.and_then(|()| journal.segments(segments)).and_then(|()| journal.blocks(blocks));
     if let Err(error) = recorded.and_then(|()| journal.sync()) {
-        tracing::warn!("the journal cannot be written: {error}");
+        committer.warn_of_journal(&error);
     }
 }
 
@@ -329,6 +341,7 @@ mod tests {
                 catalogue: None,
                 permit: None,
                 threads: Quota::new(0),
+                warned: Arc::default(),
             };
             Self { sink, committer }
         }

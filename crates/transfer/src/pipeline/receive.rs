@@ -10,7 +10,7 @@ use tidegate_control::{Concurrency, PerStage};
 
 use crate::catalogue::Catalogue;
 use crate::counters::{Counters, Glimpse, StageGlimpse};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::fence::Permit;
 use crate::hashed::ByNumber;
 use crate::journal::{Journal, Leftovers};
@@ -27,6 +27,7 @@ use crate::quota::{Held, Share};
 use crate::selection::{Selection, Taking};
 use crate::split::Split;
 use crate::store::Sink;
+use crate::store::file_sink::no_room;
 use crate::sys::clock::Instant;
 use crate::sys::processors::CpuTime;
 use crate::sys::sync::{Mutex, RwLock};
@@ -244,10 +245,17 @@ impl Receiver {
 }
 
 impl ReceiverState {
-    /// Tells what has happened; or that nothing can go on, where something failed as the destination is gone.
+    /// Tells what has happened; or that nothing can go on, where the destination is gone or full.
     fn tell(&self, event: ReceiverEvent) {
-        match event.is_failure().then(|| self.path.sink.moved()).flatten() {
-            Some(moved) => self.fail(moved),
+        let failures = event.failures();
+        let full = failures.iter().find(|error| error.kind == ErrorKind::NoSpace);
+        let all_fail = match (failures.is_empty(), full) {
+            (true, _) => None,
+            (false, Some(full)) => Some(no_room(full)),
+            (false, None) => self.path.sink.moved(),
+        };
+        match all_fail {
+            Some(error) => self.fail(error),
             None => self.events.tell(Happening::Event(event)),
         }
     }
@@ -327,6 +335,13 @@ impl WriteHandler for ReceiverState {
     }
 
     fn ended(&self, outcomes: Vec<(FileId, Outcome)>) {
-        self.tell(ReceiverEvent::Ended(outcomes));
+        let no_room = |(_, outcome): &(FileId, Outcome)| match outcome {
+            Outcome::Failed(error) if error.kind == ErrorKind::NoSpace => Some(no_room(error)),
+            _ => None,
+        };
+        let full = outcomes.iter().find_map(no_room);
+        let ended = outcomes.into_iter().filter(|outcome| no_room(outcome).is_none());
+        self.tell(ReceiverEvent::Ended(ended.collect()));
+        full.into_iter().for_each(|full| self.fail(full));
     }
 }

@@ -29,6 +29,7 @@ use crate::wire::channel::Channel;
 use crate::wire::message::Message;
 use crate::wire::session::Outbox;
 
+mod acceptance;
 mod aside;
 mod counting;
 mod hashing;
@@ -40,6 +41,7 @@ mod resending;
 mod streaming;
 mod yielding;
 
+use acceptance::Acceptance;
 use counting::Tally;
 pub(crate) use owner::SenderOwner;
 use yielding::Yields;
@@ -114,6 +116,7 @@ struct SenderState {
     yields: Yields,
     /// How long a stream may leave everything unconfirmed before the receiver is asked about it; `None` if it is not.
     patience: Option<Duration>,
+    acceptance: Acceptance,
 }
 
 /// How it ends.
@@ -156,6 +159,7 @@ impl Sender {
             ending: Ending::default(),
             yields: Yields::default(),
             patience: peer.patience,
+            acceptance: Acceptance::new(peer.asked),
             terms,
         });
         let most = shared.terms.max_workers;
@@ -176,6 +180,11 @@ impl Sender {
         };
         let owner = SenderOwner::start(&shared, agreed, happened, &share.threads);
         (Self { shared, readers, streams }, owner)
+    }
+
+    /// The receiver has agreed to receive.
+    pub fn accepted(&self) {
+        self.shared.acceptance.give();
     }
 
     /// Lets this many readers and streams run.

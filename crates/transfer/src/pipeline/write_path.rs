@@ -38,6 +38,7 @@ use crate::pipeline::recheck::{blocks_there, still_there};
 use crate::pipeline::shortcut::Shortcut;
 use crate::pipeline::staging::Staging;
 use crate::quota::{Held, Share};
+use crate::store::file_sink::no_room;
 use crate::store::{Sink, SinkFile};
 use crate::sys::sync::{Mutex, mpsc};
 use crate::sys::thread::{self, JoinHandle};
@@ -111,8 +112,7 @@ pub trait WriteHandler: Send + Sync + 'static {
         if let Some(moved) = self.path().sink.moved() {
             self.fail(moved);
         } else if error.kind == ErrorKind::NoSpace {
-            let hint = "free some space and run the same command again";
-            self.fail(Error::new(ErrorKind::NoSpace, format!("{}; {hint}", error.message)));
+            self.fail(no_room(&error));
         } else {
             self.fail_file(file, error);
         }
@@ -176,6 +176,7 @@ impl<F: AsRef<Incoming>> WritePath<F> {
             catalogue,
             permit: permit.clone(),
             threads: Arc::clone(&share.threads),
+            warned: Arc::default(),
         };
         Self {
             sink,

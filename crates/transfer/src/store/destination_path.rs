@@ -32,6 +32,11 @@ impl DestinationPath {
         Self::new(shown, leads_to)
     }
 
+    /// For people.
+    pub(super) fn shown(&self) -> &[u8] {
+        &self.shown
+    }
+
     /// Fails unless it still leads to the open `directory`; what was done `meanwhile` is said.
     pub(super) fn check(&self, directory: &Root, meanwhile: &str) -> Result<()> {
         let identity_of = |directory: &Root| fstat(directory).map(|stat| identity(&stat));

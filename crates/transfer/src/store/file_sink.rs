@@ -44,6 +44,7 @@ mod still_there;
 mod unfinished;
 mod work_names;
 
+pub(crate) use refused::no_room;
 use refused::{
     IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, there_by_now, unreached, unusable,
 };
@@ -89,9 +90,17 @@ pub struct FileSink {
 struct Directories {
     looked_up: HashMap<Vec<u8>, Arc<Root>>,
     /// Files were renamed into these, so each stays the one of its path until that is known to be durable.
-    renamed_into: HashMap<Vec<u8>, Arc<Root>>,
+    renamed_into: HashMap<Vec<u8>, FilledDirectory>,
     /// The last that was asked for: neighbours follow each other.
     last: Option<(Vec<u8>, Arc<Root>)>,
+}
+
+/// One that files were renamed into.
+#[derive(Debug)]
+struct FilledDirectory {
+    directory: Arc<Root>,
+    /// What the last of them is called.
+    name: Vec<u8>,
 }
 
 /// Where beneath `root` the files of the destination `path` lie, and what the one file is called there, if it is `single`
@@ -204,6 +213,11 @@ impl FileSink {
         Self { named, ..self }
     }
 
+    /// What is to be there for it cannot be had.
+    pub(crate) fn unusable(&self, error: Error) -> Error {
+        if error.kind == ErrorKind::Busy { error } else { unusable(self.named.shown(), error) }
+    }
+
     /// What it is kept apart from.
     pub const fn apart(&self) -> &Arc<Apart> {
         &self.apart
@@ -295,7 +309,8 @@ impl FileSink {
         self.put_in_place(from, place, &directory, new)?;
         let mut open = self.directories.lock();
         open.last = None;
-        open.renamed_into.insert(parent.to_vec(), directory);
+        let name = place.split().1.to_vec();
+        open.renamed_into.insert(parent.to_vec(), FilledDirectory { directory, name });
         Ok(())
     }
 
@@ -357,7 +372,8 @@ impl FileSink {
         if let Some((_, directory)) = open.last.as_ref().filter(|(last, _)| last == path) {
             return Ok(Arc::clone(directory));
         }
-        let known = open.renamed_into.get(path).or_else(|| open.looked_up.get(path)).cloned();
+        let filled = open.renamed_into.get(path).map(|filled| &filled.directory);
+        let known = filled.or_else(|| open.looked_up.get(path)).cloned();
         let directory = match known {
             Some(directory) => directory,
             None => {
@@ -587,14 +603,14 @@ impl Sink for FileSink {
         let kept = self.backup.get().map_or(Ok(()), |backup| backup.settle());
         let root = self.check_named();
         let mut failed = Vec::new();
-        for (path, directory) in directories {
+        for (path, FilledDirectory { directory, name }) in directories {
             let synced = sync_directory(&*directory).map_err(|error| Error::io("make durable", &path, error));
             if let Err(error) = root.clone().and(kept.clone()).and(synced) {
                 failed.push((path, error));
                 continue;
             }
             match self.is_still_there(&path, &directory).and_then(|()| self.settle_way(&path)) {
-                Ok(()) => self.filled.lock().note(path, &directory),
+                Ok(()) => self.filled.lock().note(path, &directory, name),
                 Err(error) => failed.push((path, error)),
             }
         }

@@ -68,11 +68,12 @@ impl RelayedTransfer {
 impl RelayedTransfer {
     /// Takes over what an epoch showed.
     fn stepped(&mut self, stepped: Stepped) -> Result<Option<Observation>> {
-        let Stepped { seen, failure, bounds, totals, refreshed, deleted, not_kept } = stepped;
+        let Stepped { seen, failure, bounds, totals, refreshed, deleted, not_kept, unfinished } = stepped;
         self.ledger.adopt(totals);
         self.ledger.adopt_refreshed(refreshed);
         self.ledger.deleted(deleted);
         self.ledger.keeps_not(not_kept);
+        self.ledger.leaves(unfinished);
         if let Some(error) = failure {
             return Err(error);
         }

@@ -257,6 +257,7 @@ pub(crate) fn push(
         Peer { patience: Some(setup.stall), asked: false },
     );
     accepted(link.accepted_meanwhile(&mut || owner.turn().map(drop))?.token);
+    sender.accepted();
     let Link { outbox, inbox, .. } = link;
     let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
     let side = (Side::Send(sender), Owner::Send(owner));
@@ -330,7 +331,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
             let to = (&local.root, &local.path[..]);
             let sink = FileSink::for_contents(contents_mode, to, single, &id, kept)?
                 .found_by(LocalDestination::found_again(path, single));
-            let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose()?;
+            let journal = sink.work().map(|work| Journal::open(work, &setup.share.metadata)).transpose();
+            let journal = journal.map_err(|error| sink.unusable(error))?;
             let leftovers = sink.left().and_then(|left| Leftovers::read(left, &setup.share.metadata).ok());
             let catalogue = setup.catalogues.for_purpose(setup.terms.purpose, &local.absolute);
             let asked = Asked::of(paths, local.takes_name);

@@ -75,13 +75,15 @@ pub struct Stepped {
     pub deleted: u64,
     /// What the destination refused to keep.
     pub not_kept: NotKept,
+    /// How much is kept of files that are not complete, once it is over.
+    pub unfinished: u64,
 }
 
 impl Default for Stepped {
     fn default() -> Self {
         let bounds = PerStage::all(Bounds::fixed(1));
         let (totals, not_kept) = (Totals::default(), NotKept::default());
-        Self { seen: None, failure: None, bounds, totals, refreshed: 0, deleted: 0, not_kept }
+        Self { seen: None, failure: None, bounds, totals, refreshed: 0, deleted: 0, not_kept, unfinished: 0 }
     }
 }
 
@@ -93,6 +95,7 @@ tagged!(Stepped, "what an epoch showed" {
     8 => refreshed,
     10 => deleted,
     12 => not_kept,
+    14 => unfinished,
 });
 
 tagged!(Observation, "an observation" {

@@ -4,13 +4,15 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
-use crate::common::{Fixture, assert_same_tree, content, is_error, leftovers, write};
+use crate::common::{Fixture, assert_same_tree, content, drive, is_error, leftovers, limit, write};
 use testkit::mounted::Mounted;
 use testkit::skip;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::terms::{Compare, DataPlane, Purpose};
-use tidegate_transfer::transfer::route::{From, To};
+use tidegate_transfer::transfer::route::{From, To, begin};
 
 /// A file system of its own, where one can be mounted.
 fn mounted(test: &str, place: &Path, options: &str) -> Option<Mounted> {
@@ -74,6 +76,62 @@ fn a_disk_without_room_for_another_name_is_named() {
         write(&source.join(format!("{i}")), 100, i);
     }
     fails_with(ErrorKind::NoSpace, f.try_push(&[source], "small/"));
+}
+
+/// Fills all but so many pages of a file system in memory of `size` bytes.
+fn fill(place: &Path, size: usize, pages: usize) {
+    fs::write(place.join("ballast"), vec![0; size - 4096 * pages]).expect("written");
+}
+
+#[test]
+fn a_journal_that_has_no_room_ends_the_run_in_one_line_that_says_where_it_is() {
+    const SIZE: usize = 1 << 20;
+    let test = "a_journal_that_has_no_room_ends_the_run_in_one_line_that_says_where_it_is";
+    for (pull, joined) in [(false, false), (true, false), (false, true)] {
+        // Room for its beginning, and none.
+        for pages in [1, 0] {
+            let mut f = Fixture::new();
+            f.joined = joined;
+            let place = if pull { f.dir("small") } else { f.root.join("small") };
+            let Some(_mounted) = mounted(test, &place, "size=1m") else { return };
+            fill(&place, SIZE, pages);
+            let source = if pull { f.root.join("tree") } else { f.dir("tree") };
+            for number in 0..100 {
+                fs::create_dir_all(source.join(format!("{}{number}", "long".repeat(40)))).expect("made");
+            }
+            let (from, to) = match pull {
+                false => (f.local(std::slice::from_ref(&source)), f.to_endpoint("small/")),
+                true => (f.remote(&["tree"]), To::Local(place.as_os_str().as_bytes().to_vec())),
+            };
+            let ledger = Mutex::new(None);
+            let error = fails_with(ErrorKind::NoSpace, {
+                begin(&from, &to, &f.setup()).and_then(|transfer| {
+                    *ledger.lock() = Some(Arc::clone(transfer.ledger()));
+                    drive(transfer, f.setpoint)
+                })
+            });
+            let message = &error.message;
+            assert!(message.contains(".tidegate/") && message.contains("/journal: No space"), "{message}");
+            assert!(message.ends_with("free some space and run the same command again"), "{message}");
+            if let Some(ledger) = ledger.lock().take() {
+                assert_eq!((ledger.failures(), ledger.totals().files_listed), (Vec::new(), 0));
+            }
+        }
+    }
+}
+
+#[test]
+fn who_asked_for_a_copy_between_others_is_told_how_much_of_it_is_kept() {
+    let test = "who_asked_for_a_copy_between_others_is_told_how_much_of_it_is_kept";
+    let (mut from, to) = (Fixture::new(), Fixture::new());
+    let Some(_mounted) = mounted(test, &to.root.join("small"), "size=24m") else { return };
+    write(&from.root.join("large"), 40_000_000, 1);
+    from.terms.limits = limit(100);
+    let transfer = begin(&from.remote(&["large"]), &to.to_endpoint("small/"), &from.setup()).expect("begun");
+    let ledger = Arc::clone(transfer.ledger());
+    let error = fails_with(ErrorKind::NoSpace, drive(transfer, from.setpoint));
+    assert!(error.message.contains("cannot write large"), "{error}");
+    assert!(ledger.bytes_unfinished() > 4 << 20, "{}", ledger.bytes_unfinished());
 }
 
 #[test]

@@ -28,6 +28,9 @@ impl SenderState {
             }
             Found::Problem(path, error) => self.found(room, SenderEvent::Problem(path, error)),
             Found::Note(path, why) => {
+                if !self.acceptance.wait(|| self.is_stopped()) {
+                    return false;
+                }
                 why.warn(&path);
                 self.ledger.leaves_out(&path, why);
                 self.found(room, SenderEvent::LeftOut(path, why))

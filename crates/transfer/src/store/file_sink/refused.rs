@@ -17,10 +17,19 @@ pub(super) fn special(path: &[u8]) -> Error {
     Error::new(ErrorKind::Denied, why)
 }
 
+/// Nothing fits any more, which came out by `error`.
+pub(crate) fn no_room(error: &Error) -> Error {
+    error.clone().in_words(format!("{error}; free some space and run the same command again"))
+}
+
 /// Nothing can be put into `path`. What is missing is made, so that something is not there says that nothing can be.
 pub(super) fn unusable(path: &[u8], error: Error) -> Error {
     let kind = if error.kind == ErrorKind::NotFound { ErrorKind::Denied } else { error.kind };
-    Error { kind, ..error }.within(format_args!("cannot use the destination {}", show(path)))
+    let error = Error { kind, ..error }.within(format_args!("cannot use the destination {}", show(path)));
+    match kind {
+        ErrorKind::NoSpace => no_room(&error),
+        _ => error,
+    }
 }
 
 /// Nothing is to be replaced, and something bears the name that did not when it was looked at.

@@ -13,15 +13,15 @@ use crate::text::show;
 /// Most directories that are looked for again at the end; of others it is only known that they were there before.
 const MAX_FILLED: usize = 64 << 10;
 
-/// Directories beneath the destination that files were put into.
+/// Directories beneath the destination that files were put into, and what a file in each is called.
 #[derive(Debug, Default)]
-pub(super) struct Filled(HashMap<Vec<u8>, FileIdentity>);
+pub(super) struct Filled(HashMap<Vec<u8>, (FileIdentity, Vec<u8>)>);
 
 impl Filled {
-    /// Files were put into the open `directory`, which lies at `path`.
-    pub fn note(&mut self, path: Vec<u8>, directory: &Root) {
+    /// Files were put into the open `directory`, which lies at `path`; one of them is called `name`.
+    pub fn note(&mut self, path: Vec<u8>, directory: &Root, name: Vec<u8>) {
         if let (true, Ok(stat)) = (self.0.len() < MAX_FILLED, fstat(directory)) {
-            self.0.insert(path, identity(&stat));
+            self.0.insert(path, (identity(&stat), name));
         }
     }
 }
@@ -36,9 +36,13 @@ impl FileSink {
         self.base().map_or(Ok(()), |base| self.named.check(base, meanwhile))
     }
 
-    /// Fails unless the directories that files were put into are where they were then.
+    /// Fails unless the directories that files were put into are where they were then. Some file systems number what nobody
+    /// has open anew: a directory with the file in it is taken for the same.
     pub(super) fn check_filled(&self) -> Result<()> {
-        self.filled.lock().0.iter().try_for_each(|(path, then)| self.leads_to(path, *then))
+        self.filled.lock().0.iter().try_for_each(|(path, (then, name))| {
+            let has_it = || self.base()?.dir(path)?.stat(name);
+            self.leads_to(path, *then).or_else(|moved| has_it().map(drop).map_err(|_| moved))
+        })
     }
 
     /// Whether `path` still leads to that directory. What cannot be looked at now need not have been moved.
