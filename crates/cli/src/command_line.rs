@@ -105,6 +105,23 @@ impl Command {
         json.then_some(optimizer)
     }
 
+    /// Prints what a script gets of a command that ended by `error` before anything was begun.
+    fn print_nothing(&self, error: &anyhow::Error) -> std::io::Result<()> {
+        match self {
+            Self::Copy(args) if args.is_listed_in_json() => {
+                terminal::print_json(&summary::plan_of_nothing(error))
+            }
+            #[cfg(feature = "put")]
+            Self::Server(command) if command.is_listed_in_json() => {
+                terminal::print_json(&command::put::Plan::of_nothing(error))
+            }
+            _ => match self.asks_for_json() {
+                Some(optimizer) => terminal::print_json(&summary::of_nothing(optimizer, error)),
+                None => Ok(()),
+            },
+        }
+    }
+
     /// Whether nothing is to be said unless something is wrong.
     fn is_quiet(&self) -> bool {
         match self {
@@ -247,11 +264,8 @@ pub fn main(words: &[OsString]) -> ExitCode {
     log(cli.verbose, cli.command.is_quiet());
     let run = || cli.command.run(&Caller::Terminal, cli.verbose > 0);
     refused.map_or_else(run, |error| Err(error.into())).unwrap_or_else(|error| {
-        if let Some(optimizer) = cli.command.asks_for_json() {
-            // Nothing was begun, and a script still gets its one object.
-            let summary = summary::of_nothing(optimizer, &error);
-            let _ = terminal::print_json(&summary);
-        }
+        // Nothing was begun, and a script still gets its one object.
+        let _ = cli.command.print_nothing(&error);
         terminal::complain(&exit::in_one_line(&error));
         exit::code_of(&error)
     })

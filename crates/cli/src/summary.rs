@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidegate_contract::plan_line::PlanSummary;
 use tidegate_contract::redact;
 use tidegate_contract::summary::{FailedFile, Files, Status, Summary};
 use tidegate_contract::text;
@@ -39,6 +40,12 @@ pub fn of_nothing(optimizer: &str, error: &anyhow::Error) -> Summary {
     }
 }
 
+/// The same of a run that was only to say what it would do.
+pub fn plan_of_nothing(error: &anyhow::Error) -> PlanSummary {
+    let Summary { status, error, error_kind, .. } = of_nothing("", error);
+    PlanSummary { dry_run: true, status, error, error_kind, ..PlanSummary::default() }
+}
+
 /// Prints it for people: the result on standard output, failures on standard error.
 pub fn print(summary: &Summary, besides: &Besides) -> std::io::Result<()> {
     complain(summary);
@@ -72,7 +79,9 @@ fn text(summary: &Summary, besides: &Besides) -> String {
             count(skipped)
         )
     } else if summary.status == Status::Complete && ok == 0 && deleted == 0 {
-        format!("nothing to do: {} there already, looked at in {seconds:.1} s", count(skipped))
+        // What was told to stay as it is, whether it is there or not, is not counted.
+        let there = if skipped > 0 { format!(": {} there already", count(skipped)) } else { String::new() };
+        format!("nothing to do{there}, looked at in {seconds:.1} s")
     } else {
         let (before, checked) = match summary.status {
             Status::Complete if summary.unchecked == 0 => ("", "all verified"),
@@ -176,6 +185,8 @@ mod tests {
         let files = Files { total: 1, ok: 0, failed: 0, skipped: 1, refreshed: 0, deleted: 0 };
         let nothing = Summary { files, ..complete() };
         assert_eq!(told(&nothing), "nothing to do: 1 file there already, looked at in 0.0 s");
+        let stays = Summary { files: Files::default(), ..nothing };
+        assert_eq!(told(&stays), "nothing to do, looked at in 0.0 s");
         let files = Files { refreshed: 1, ..files };
         let set = Summary { files, ..complete() };
         let wanted = "nothing to send: 1 file there already, mode or time set of 1, looked at in 0.0 s";

@@ -115,6 +115,11 @@ impl CopyArgs {
         self.paths.split()
     }
 
+    /// Whether a script reads what would be done.
+    pub const fn is_listed_in_json(&self) -> bool {
+        self.dry_run && self.output.json
+    }
+
     /// The rule that decides.
     pub fn optimizer(&self) -> &str {
         &self.spec.control.optimizer

@@ -10,6 +10,7 @@ use std::thread;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+use tidegate_run::place::{Place, end, shown};
 use tidegate_spec::options::Options;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::hash::{FileHash, block_digest, hex};
@@ -17,32 +18,39 @@ use tidegate_transfer::manifest::BLOCK;
 use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
+use tidegate_transfer::wire::files::FileKind;
 
 use crate::asked::read;
 use crate::caller::Caller;
 use crate::exit::usage;
+use crate::files::{FileAccess, Files};
 use crate::output::JsonArgs;
 
 /// Print the BLAKE3 hashes of files, as b3sum does.
 ///
-/// A file is read by all processors at once. The hash is the one that transfers compare.
+/// A file of this host is read by all processors at once; one at an endpoint, or at a host that ssh reaches, is read there.
+/// The hash is the one that transfers compare.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default)]
 #[command(after_help = crate::exit::HELP)]
 pub struct HashArgs {
-    /// Files of this host
+    /// Files: paths of this host, tg://…, name:/path or user@host:path
     #[arg(value_name = "FILE", required = true)]
     #[serde(skip)]
     files: Vec<OsString>,
     #[command(flatten)]
     #[serde(flatten)]
     output: JsonArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    access: FileAccess,
 }
 
 impl HashArgs {
     /// Hashes with options that are told by their names.
     pub fn asked(options: &Options, files: Vec<OsString>) -> Result<Self> {
-        Ok(Self { files, ..read(options)? })
+        let args: Self = read(options)?;
+        Ok(Self { files, access: args.access.asked()?, ..args })
     }
 }
 
@@ -58,14 +66,33 @@ struct Hashed<'a> {
 pub fn run(args: &HashArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let interrupt = caller.interrupt();
     for file in &args.files {
-        let (bytes, hash) = hash(file, &interrupt)?;
-        let (path, blake3) = (&*show(file.as_bytes()), &*hash);
+        let (path, (bytes, hash)) = match is_here(file) {
+            true => (show(file.as_bytes()).into_owned(), hash(file, &interrupt)?),
+            false => (shown(file), hash_there(file, &args.access, &interrupt)?),
+        };
+        let (path, blake3) = (&*path, &*hash);
         match args.output.json {
             true => caller.print_json(&Hashed { path, bytes, blake3 })?,
             false => caller.print(&format!("{blake3}  {path}"))?,
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a file is one of this host.
+fn is_here(name: &OsString) -> bool {
+    std::fs::symlink_metadata(name).is_ok()
+        || (!end(name).is_server() && matches!(Place::parse(name), Ok(Place::Local(_))))
+}
+
+/// The same of one that is elsewhere.
+fn hash_there(place: &OsString, access: &FileAccess, interrupt: &Interrupt) -> Result<(u64, String)> {
+    let files = Files::at(place, access, 1, interrupt)?;
+    let status = files.stat(b"", interrupt)?;
+    if status.kind != FileKind::File {
+        return Err(usage(format!("{} is no regular file", shown(place))));
+    }
+    Ok((status.size, hex(&files.hash(b"", interrupt)?)))
 }
 
 /// The size of a file and what it hashes to.

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Serialize};
 use tidegate_contract::redact;
-use tidegate_contract::summary::FailedFile;
+use tidegate_contract::summary::{FailedFile, Summary};
 use tidegate_contract::text::count;
 use tidegate_control::{ByteCount, Stage};
 use tidegate_fetch::put::dav::DavTarget;
@@ -51,6 +51,7 @@ use crate::caller::Caller;
 use crate::exit::{self, usage};
 use crate::output::{OutputArgs, report};
 use crate::s3::S3Args;
+use crate::summary;
 
 /// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
 ///
@@ -229,6 +230,11 @@ impl PutArgs {
         &self.spec.control.optimizer
     }
 
+    /// Whether a script reads what would be sent.
+    pub const fn is_listed_in_json(&self) -> bool {
+        self.dry_run && self.output.json
+    }
+
     fn control(&self) -> Control {
         Control { spec: self.spec.control.clone(), local: self.control.clone() }
     }
@@ -261,18 +267,30 @@ impl PutArgs {
 
 /// A file that would be sent.
 #[derive(Clone, Debug, Serialize)]
-struct Planned {
+pub struct Planned {
     path: String,
     bytes: u64,
 }
 
 /// What a dry run found.
 #[derive(Debug, Serialize)]
-struct Plan<'a> {
+pub struct Plan<'a> {
     dry_run: bool,
     files: &'a [Planned],
     skipped: u64,
     failures: &'a [FailedFile],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_kind: Option<ErrorKind>,
+}
+
+impl Plan<'_> {
+    /// Nothing, because of `error`.
+    pub fn of_nothing(error: &anyhow::Error) -> Self {
+        let Summary { error, error_kind, .. } = summary::of_nothing("", error);
+        Self { dry_run: true, files: &[], skipped: 0, failures: &[], error, error_kind }
+    }
 }
 
 /// Runs the command.
@@ -333,7 +351,10 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         let planned = planned.lock();
         return print_plan(&ended, &planned, args.output.json, caller);
     }
-    let code = report(&ended, args.output.json, caller)?;
+    let code = match args.is_listed_in_json() {
+        true => print_plan(&ended, &planned.lock(), true, caller)?,
+        false => report(&ended, args.output.json, caller)?,
+    };
     // The sources were there when it began: what does not exist is a bucket or a directory at the destination.
     let destination =
         begun.load(Relaxed) && ended.error.as_ref().is_some_and(|error| error.kind == ErrorKind::NotFound);
@@ -380,8 +401,12 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool, caller: &Caller) -
     let summary = &ended.summary;
     let skipped = summary.files.skipped;
     if json {
-        let plan = Plan { dry_run: true, files: &planned, skipped, failures: &summary.failures };
-        caller.print_json(&plan)?;
+        let (error, error_kind) = (summary.error.clone(), summary.error_kind);
+        let failures = &summary.failures;
+        caller.print_json(&Plan { dry_run: true, files: &planned, skipped, failures, error, error_kind })?;
+        if let Some(error) = &ended.error {
+            caller.complain(&error.message);
+        }
     } else {
         for failure in &summary.failures {
             caller.complain(&failure.message);
@@ -396,5 +421,5 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool, caller: &Caller) -
             ByteCount(bytes)
         ))?;
     }
-    Ok(summary.exit(None).into())
+    Ok(summary.exit(ended.error.as_ref().map(|error| error.kind)).into())
 }

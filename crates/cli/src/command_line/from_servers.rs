@@ -68,6 +68,12 @@ impl ServerCommand {
         json.then_some(optimizer)
     }
 
+    /// Whether a script reads what would be sent.
+    #[cfg(feature = "put")]
+    pub const fn is_listed_in_json(&self) -> bool {
+        matches!(self, Self::Put(args) if args.is_listed_in_json())
+    }
+
     /// Whether nothing is to be said unless something is wrong.
     pub fn is_quiet(&self) -> bool {
         match self {

@@ -389,3 +389,48 @@ fn after_an_interruption_it_says_what_is_left_to_send() {
         assert_eq!((&summary["sent_files"], &summary["sent_bytes"]), (&0.into(), &0.into()));
     }
 }
+
+#[test]
+fn a_list_that_is_refused_before_it_begins_is_one_object_of_its_kind() {
+    let world = World::new();
+    world.write("src/file", "x");
+    let lines = [
+        ("copy", ["src/", "b/a/../../c/"], "goes up out of a directory that does not exist"),
+        ("copy", ["src/", "none:/x"], "no endpoint is called 'none'"),
+        #[cfg(feature = "put")]
+        ("put", ["src/", "s3://bucket-without-a-region-or-keys/"], ""),
+    ];
+    for (command, paths, why) in lines {
+        let (code, object) = world.json(&[command, "-n", paths[0], paths[1]]);
+        assert_ne!(code, 0, "{object}");
+        assert_eq!(object["dry_run"], true, "{object}");
+        assert!(object["error"].as_str().is_some_and(|error| error.contains(why)), "{object}");
+        assert!(object.get("optimizer").is_none() && object["error_kind"].is_string(), "{object}");
+    }
+}
+
+#[test]
+fn what_is_left_out_of_a_run_that_is_refused_is_not_told() {
+    let world = World::new();
+    world.write("src/file", "x");
+    let fifo = Command::new("mkfifo").arg(world.path("src/fifo")).status().expect("ran");
+    assert!(fifo.success());
+    let endpoint = world.endpoint("root", &[]);
+    let state = world.state_of("root");
+    let writer =
+        world.ok(&["ticket", "--state", state.to_str().expect("text"), "--write-only", &endpoint.place()]);
+    for _ in 0..5 {
+        for (words, why) in [
+            (vec!["verify", "src/", &endpoint.at("none/")], "none"),
+            (vec!["verify", "src/", "none/"], "none"),
+            (vec!["copy", "-n", "src/", writer.trim_end()], "a dry run would tell what is here"),
+        ] {
+            let ran = world.run(&words);
+            assert_eq!(ran.err.lines().count(), 1, "{words:?}: {ran:?}");
+            assert!(ran.code != 0 && ran.err.contains(why), "{words:?}: {ran:?}");
+        }
+    }
+    // Of one that is not, it is.
+    let ran = world.run(&["copy", "-n", "src/", &endpoint.address]);
+    assert!(ran.code == 0 && ran.err.contains("left out fifo"), "{ran:?}");
+}

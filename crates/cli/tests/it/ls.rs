@@ -70,3 +70,34 @@ fn a_host_that_ssh_reaches_is_listed() {
     let ran = world.run(&["ls", "--ssh", &sshd.command, &format!("{place}/none")]);
     assert_eq!((ran.code, ran.err.lines().count()), (3, 1), "{ran:?}");
 }
+
+#[test]
+fn a_file_is_hashed_wherever_it_is() {
+    let world = World::new();
+    fill(&world, "root");
+    let endpoint = world.endpoint("root", &[]);
+    world.ok(&["remote", "add", "dtn", &endpoint.address]);
+    let hash = blake3::hash(b"four").to_hex().to_string();
+    assert_eq!(
+        world.ok(&["hash", "dtn:/b.txt", "root/b.txt"]),
+        format!("{hash}  dtn:/b.txt\n{hash}  root/b.txt\n")
+    );
+    let (code, told) = world.json(&["hash", &endpoint.at("b.txt")]);
+    assert_eq!((code, told["blake3"].as_str(), told["bytes"].as_u64()), (0, Some(&*hash), Some(4)));
+    assert_eq!(
+        told["path"].as_str(),
+        Some(&*format!("tg://{}/b.txt", endpoint.place())),
+        "no ticket is shown"
+    );
+    for (file, code, why) in [
+        ("dtn:/none", 3, "none"),
+        ("dtn:/a", 2, "is no regular file"),
+        ("none:/x", 2, "no endpoint is called 'none'"),
+        ("s3://bucket/key", 2, "no host that runs Tidegate"),
+        ("nowhere", 3, "cannot read nowhere"),
+    ] {
+        let ran = world.run(&["hash", file]);
+        assert_eq!((ran.code, ran.err.lines().count()), (code, 1), "{file}: {ran:?}");
+        assert!(ran.err.contains(why) && ran.out.is_empty(), "{file}: {ran:?}");
+    }
+}

@@ -105,5 +105,5 @@ def resolve(names: str | Iterable[str], *, cancel: Cancel | None = None, **optio
 
 
 def hash(path: Place, *, cancel: Cancel | None = None) -> str:
-    """The BLAKE3 hash of a file of this host, in hexadecimal digits, as `b3sum` prints it and transfers compare it."""
+    """The BLAKE3 hash of a file, here or at an endpoint, in hexadecimal digits: as `b3sum` prints it."""
     return _call.hashed(run(_call.hash(path), cancel=cancel))
