@@ -409,24 +409,6 @@ fn send_queued(tls: &mut Tls, shared: &SessionState, progress: &mut Instant) -> 
     }
 }
 
-/// Tells the peer why it is not listened to any more, and waits a moment until it has read that: what it still says would
-/// have the system throw the answer away.
-fn refuse(tls: &mut Tls, shared: &SessionState, error: &Error) {
-    let (mut buffer, end) = (vec![0; PIECE], Instant::now() + LAST_WORDS);
-    let said = tls.queue(&encode(&Message::Refused(error.clone()))).and_then(|()| tls.flush_records());
-    let mut goes_on = said.is_ok();
-    while goes_on && Instant::now() < end {
-        goes_on = match tls.read(&mut buffer) {
-            Ok(read) => read > 0,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let left = end.saturating_duration_since(Instant::now());
-                shared.waker.wait(tls.socket(), true, false, Some(left)).is_ok()
-            }
-            Err(error) => error.kind() == io::ErrorKind::Interrupted,
-        };
-    }
-}
-
 /// Moves bytes until the peer leaves or we are asked to close.
 fn carry(mut tls: Tls, shared: &SessionState, metadata: &Arc<Quota>) -> io::Result<()> {
     let mut received = Received::default();
@@ -463,11 +445,7 @@ fn carry(mut tls: Tls, shared: &SessionState, metadata: &Arc<Quota>) -> io::Resu
         // Everything that has arrived, before sleeping: TLS may hold decrypted bytes.
         let paused = loop {
             let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
-            let delivered = received.deliver(shared, metadata);
-            if let Err(error) = &delivered {
-                refuse(&mut tls, shared, error);
-            }
-            match delivered.map_err(invalid)? {
+            match received.deliver(shared, metadata).map_err(invalid)? {
                 Delivered::All => {}
                 Delivered::Paused => break true,
             }
