@@ -7,6 +7,7 @@
 
 use std::time::Duration;
 
+use crate::path_sample::PathSample;
 use crate::units::{BitRate, ByteCount};
 
 /// What may wait in queues: so long, or this share of the shortest round trip if that is longer, as that varies more.
@@ -32,29 +33,12 @@ const UNUSED: f64 = 2.0;
 const MIN_SEGMENTS: f64 = 2.0;
 const FIRST_SEGMENTS: f64 = 10.0;
 
-/// What the kernel tells of all streams at one moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PathDelay {
-    /// When, on any clock that only goes on.
-    pub at: Duration,
-    /// The smoothed round trip.
-    pub rtt: Duration,
-    /// The shortest one.
-    pub min_rtt: Duration,
-    /// Bytes acknowledged since the start.
-    pub acknowledged: ByteCount,
-    /// Segments sent again since the start.
-    pub retransmits: u64,
-    /// What a segment carries at most.
-    pub segment: ByteCount,
-}
-
 /// The rate that is left to a transfer by others.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BackgroundRate {
     /// In bits; 0 before anything was seen.
     window: f64,
-    before: PathDelay,
+    before: PathSample,
     /// The least round trip since the last change.
     least: Duration,
     /// Changes running before which nothing has waited.
@@ -65,7 +49,7 @@ pub struct BackgroundRate {
 
 impl BackgroundRate {
     /// The rate from now on; to be asked every few milliseconds.
-    pub fn next(&mut self, seen: PathDelay) -> BitRate {
+    pub fn next(&mut self, seen: PathSample) -> BitRate {
         // Where a round trip takes next to nothing a queue would make it many times as long, and the rate swing.
         let trip = (seen.rtt + TARGET).as_secs_f64();
         if self.window == 0.0 {
@@ -81,8 +65,8 @@ impl BackgroundRate {
         BitRate::from_bps(self.window / trip)
     }
 
-    fn change(&mut self, seen: &PathDelay, passed: Duration, trip: f64) {
-        let bytes = seen.acknowledged.0.saturating_sub(self.before.acknowledged.0);
+    fn change(&mut self, seen: &PathSample, passed: Duration, trip: f64) {
+        let bytes = seen.delivered.0.saturating_sub(self.before.delivered.0);
         let under_way = BitRate::over(ByteCount(bytes), passed).0 as f64 * trip;
         let target = TARGET.max(seen.min_rtt.mul_f64(TARGET_SHARE));
         let waits = self.least.saturating_sub(seen.min_rtt).div_duration_f64(target);
@@ -118,16 +102,16 @@ mod tests {
         mbps: f64,
         rtt_ms: f64,
         queue_ms: f64,
-        /// Bytes of ours that came; acknowledged are whole segments.
+        /// Bytes of ours that came; delivered are whole segments.
         came: f64,
         /// Most that fits into the queue; beyond that packets are lost.
         most_ms: f64,
-        seen: PathDelay,
+        seen: PathSample,
     }
 
     impl Link {
         fn new(mbps: f64, rtt_ms: f64, most_ms: f64) -> Self {
-            let seen = PathDelay { segment: SEGMENT, ..PathDelay::default() };
+            let seen = PathSample { segment: SEGMENT, ..PathSample::default() };
             Self { mbps, rtt_ms, queue_ms: 0.0, came: 0.0, most_ms, seen }
         }
 
@@ -145,7 +129,7 @@ mod tests {
             self.seen.min_rtt = Duration::from_secs_f64(self.rtt_ms / 1e3);
             self.seen.rtt = Duration::from_secs_f64((self.rtt_ms + self.queue_ms) / 1e3);
             self.came += carried * STEP_MS * 1e3 / 8.0;
-            self.seen.acknowledged.0 = self.came as u64 / SEGMENT.0 * SEGMENT.0;
+            self.seen.delivered.0 = self.came as u64 / SEGMENT.0 * SEGMENT.0;
             carried
         }
 
@@ -203,15 +187,15 @@ mod tests {
     #[test]
     fn a_loss_halves_it_and_what_is_limited_by_something_else_does_not_grow_without_end() {
         let mut rate = BackgroundRate::default();
-        let mut seen = PathDelay {
+        let mut seen = PathSample {
             rtt: Duration::from_millis(20),
             min_rtt: Duration::from_millis(20),
             segment: SEGMENT,
-            ..PathDelay::default()
+            ..PathSample::default()
         };
         let mut step = |bytes: u64, lost: u64| {
             seen.at += Duration::from_millis(40);
-            (seen.acknowledged.0, seen.retransmits) = (seen.acknowledged.0 + bytes, seen.retransmits + lost);
+            (seen.delivered.0, seen.retransmits) = (seen.delivered.0 + bytes, seen.retransmits + lost);
             rate.next(seen).as_mbps()
         };
         // 8 Mbit/s, whatever it would be allowed.
@@ -226,18 +210,18 @@ mod tests {
     #[test]
     fn a_pause_tells_nothing_and_large_segments_come_one_by_one() {
         // The loopback: 64 KiB a segment, and next to no round trip.
-        let mut seen = PathDelay {
+        let mut seen = PathSample {
             rtt: Duration::from_micros(50),
             min_rtt: Duration::from_micros(7),
             segment: ByteCount::kib(64),
-            ..PathDelay::default()
+            ..PathSample::default()
         };
         let mut rate = BackgroundRate::default();
         let mut step = |moves: bool| {
             let now = rate.next(seen);
             seen.at += Duration::from_millis(10);
             if moves {
-                seen.acknowledged.0 += (now.bytes_per_second() * 0.01) as u64;
+                seen.delivered.0 += (now.bytes_per_second() * 0.01) as u64;
             }
             now.as_mbps()
         };

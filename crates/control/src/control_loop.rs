@@ -186,15 +186,14 @@ pub fn run<E: Environment + ?Sized>(
     start: Option<Concurrency>,
     mut watch: impl FnMut(Option<&Epoch>, &Proposal),
 ) -> Result<(), E::Error> {
-    let bounds = environment.bounds();
+    let mut bounds = environment.bounds();
     let mut next = optimizer.start(bounds, &environment.host());
     next.setpoint = bounds.clamp(start.unwrap_or(next.setpoint));
     watch(None, &next);
     loop {
-        environment.short_epochs(next.short_epochs);
-        environment.yields(next.yields);
+        environment.heed(&next, bounds);
         let Some(seen) = environment.step(next.setpoint)? else { return Ok(()) };
-        let bounds = environment.bounds();
+        bounds = environment.bounds();
         next = optimizer.propose(&seen, bounds);
         next.setpoint = bounds.clamp(next.setpoint);
         watch(Some(&Epoch::new(&seen, &next)), &next);

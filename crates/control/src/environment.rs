@@ -1,23 +1,9 @@
 //! Whatever answers a set-point with an observation: the simulator or a live transfer.
 
-use std::time::Duration;
-
+use crate::host::Host;
 use crate::observation::Observation;
-use crate::path_memory::PathMemory;
+use crate::optimizer::Proposal;
 use crate::stage::{Bounds, Concurrency, PerStage};
-
-/// What is known of the hosts and of the way between them before anything has moved; what is not known limits nothing.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Host {
-    /// Processors of the host that decides.
-    pub processors: Option<u16>,
-    /// The first round trip that was measured.
-    pub round_trip: Option<Duration>,
-    /// Network streams that the other end is known to bear from the first second.
-    pub streams: Option<u16>,
-    /// What the path held when it was last seen.
-    pub remembered: Option<PathMemory>,
-}
 
 /// A path under control.
 pub trait Environment {
@@ -32,12 +18,9 @@ pub trait Environment {
         Host::default()
     }
 
-    /// Whether the next epoch may be a short one; a hint, for those who can measure in less time.
-    fn short_epochs(&mut self, _short: bool) {}
-
-    /// Whether the streams are to yield to whatever else is on the path (less than best effort, RFC 6297); a hint, for
-    /// those who can.
-    fn yields(&mut self, _yields: bool) {}
+    /// What a proposal asks for besides workers, for those who can: short epochs, a ramp, streams that yield. It comes before
+    /// the step, with the bounds that the set-point was clamped to.
+    fn heed(&mut self, _proposal: &Proposal, _bounds: PerStage<Bounds>) {}
 
     /// Applies `setpoint` for one epoch and tells what it showed; `None` once everything is moved.
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, Self::Error>;

@@ -38,8 +38,10 @@ pub mod units;
 // How far it is.
 pub mod arrival;
 
-// What others leave.
+// What a path shows many times a second: what others leave, and how many streams it takes.
 pub mod background;
+pub mod path_sample;
+pub mod ramp;
 
 // What is seen, what it is worth.
 pub mod observation;
@@ -62,9 +64,11 @@ pub mod events;
 // What was learned.
 pub mod policy;
 
-// What is decided about, and what decides.
-pub mod environment;
+// What decides, and what is decided about.
+pub mod host;
 pub mod optimizer;
+
+pub mod environment;
 pub mod path;
 pub mod random_path;
 
@@ -87,18 +91,21 @@ pub mod remember;
 pub mod calibration;
 
 pub use arrival::{Arrival, Meter};
-pub use background::{BackgroundRate, PathDelay};
+pub use background::BackgroundRate;
 pub use calibration::{Calibration, CalibrationError, calibrate};
 pub use control_loop::{Epoch, EpochStreams, run};
-pub use environment::{Environment, Host};
+pub use environment::Environment;
 pub use fluid::Fluid;
+pub use host::Host;
 pub use observation::{CpuLoad, Observation, Remaining, Streams};
 pub use optimizer::{Optimizer, Proposal};
 pub use pace::Pace;
 pub use path::{Oracle, Path};
 pub use path_memory::PathMemory;
+pub use path_sample::PathSample;
 pub use period::Period;
 pub use policy::Policy;
+pub use ramp::{Ramp, RampEnd, RampStep};
 pub use rng::Rng;
 pub use scenario::{Extra, Scenario};
 pub use share::Share;

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::environment::Host;
+use crate::host::Host;
 use crate::observation::{Observation, Remaining};
 use crate::policy::Policy;
 use crate::stage::{Bounds, Concurrency, PerStage};
@@ -54,6 +54,8 @@ pub struct Proposal {
     pub short_epochs: bool,
     /// Whether the streams are to yield to whatever else is on the path.
     pub yields: bool,
+    /// Whether more streams may come within the epoch, as [`Ramp`](crate::Ramp) says.
+    pub ramps: bool,
 }
 
 impl From<Concurrency> for Proposal {

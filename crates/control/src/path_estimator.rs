@@ -110,7 +110,15 @@ impl PathEstimator {
         if self.held == Held::ByChance {
             return f64::INFINITY;
         }
-        self.curves.network.fills(deviations, self.held == Held::Together)
+        match self.held {
+            Held::Together => self.curves.network.fills(0.0, true).round(),
+            _ => self.curves.network.fills(deviations, false).ceil(),
+        }
+    }
+
+    /// Whether a queue stands on the path, so that it is full, whoever fills it.
+    pub fn is_queueing(&self) -> bool {
+        self.recovery.is_queueing()
     }
 
     /// Whether an epoch says of a stage what it can do: one that is not ours to change may hold the path back all the same, but
@@ -156,13 +164,13 @@ impl PathEstimator {
         if self.recovery.is_spare() {
             self.curves.network.observe_spare(n, seconds);
         }
-        if self.recovery.is_full() {
+        if self.recovery.is_full() || self.recovery.is_queueing() {
             self.curves.network.observe_full(n, seconds);
         }
-        self.held = if self.recovery.is_capped() {
-            Held::Apart
-        } else if self.recovery.is_full() {
+        self.held = if self.recovery.is_full() || self.recovery.is_queueing() {
             Held::Together
+        } else if self.recovery.is_capped() {
+            Held::Apart
         } else if self.recovery.loses_by_chance() {
             Held::ByChance
         } else {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::environment::Environment;
 use crate::fluid::{Fluid, Moved};
 use crate::observation::{Observation, Remaining};
+use crate::optimizer::Proposal;
 use crate::pace::Pace;
 use crate::path::Path;
 use crate::rng::Rng;
@@ -128,6 +129,11 @@ pub struct Simulator {
 }
 
 impl Simulator {
+    /// Lets the next epoch be a short one, where the options have such.
+    pub fn short_epochs(&mut self, short: bool) {
+        self.short = short && self.options.short_epochs;
+    }
+
     /// The scenario at its start, with empty staging and no worker running.
     pub fn new(scenario: Scenario, options: SimulatorOptions) -> Self {
         let initial = Conditions::at(&scenario, 0);
@@ -368,8 +374,8 @@ impl Environment for Simulator {
         self.bounds
     }
 
-    fn short_epochs(&mut self, short: bool) {
-        self.short = short && self.options.short_epochs;
+    fn heed(&mut self, proposal: &Proposal, _bounds: PerStage<Bounds>) {
+        self.short_epochs(proposal.short_epochs);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, Infallible> {

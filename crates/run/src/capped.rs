@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage};
+use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage, Proposal};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::transfer::route::Transfer;
@@ -80,12 +80,8 @@ impl Environment for Capped {
         self.transfer.host()
     }
 
-    fn short_epochs(&mut self, short: bool) {
-        self.transfer.short_epochs(short);
-    }
-
-    fn yields(&mut self, yields: bool) {
-        self.transfer.yields(yields);
+    fn heed(&mut self, proposal: &Proposal, bounds: PerStage<Bounds>) {
+        self.transfer.heed(proposal, bounds);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
@@ -113,6 +109,7 @@ mod tests {
         processors: Some(3),
         round_trip: Some(Duration::from_millis(70)),
         streams: None,
+        ramps: false,
         remembered: None,
     };
 

@@ -1,6 +1,6 @@
 //! A path under control, with what is remembered of it.
 
-use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PathMemory, PerStage};
+use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PathMemory, PerStage, Proposal};
 
 /// Tells what a path last held, and is that path in all else.
 pub struct Recalled<E> {
@@ -31,12 +31,8 @@ impl<E: Environment> Environment for Recalled<E> {
         Host { remembered: self.memory.clone(), ..self.path.host() }
     }
 
-    fn short_epochs(&mut self, short: bool) {
-        self.path.short_epochs(short);
-    }
-
-    fn yields(&mut self, yields: bool) {
-        self.path.yields(yields);
+    fn heed(&mut self, proposal: &Proposal, bounds: PerStage<Bounds>) {
+        self.path.heed(proposal, bounds);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>, E::Error> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_control::throughput_model::settled::{Piece, ROUND_TRIPS, rate, settled};
 use tidegate_control::{
-    BitRate, Bounds, ByteCount, Concurrency, Environment, Epoch, Host, Observation, PerStage,
+    BitRate, Bounds, ByteCount, Concurrency, Environment, Epoch, Host, Observation, PerStage, Proposal,
 };
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::ledger::Ledger;
@@ -88,12 +88,8 @@ impl Environment for UntilSteady {
         self.transfer.host()
     }
 
-    fn short_epochs(&mut self, short: bool) {
-        self.transfer.short_epochs(short);
-    }
-
-    fn yields(&mut self, yields: bool) {
-        self.transfer.yields(yields);
+    fn heed(&mut self, proposal: &Proposal, bounds: PerStage<Bounds>) {
+        self.transfer.heed(proposal, bounds);
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {

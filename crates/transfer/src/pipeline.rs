@@ -17,6 +17,7 @@ mod stream_sums;
 
 pub(crate) mod dialer;
 pub(crate) mod joint;
+mod evenness;
 
 pub(crate) mod data_streams;
 pub(crate) mod send;

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate_control::{
-    BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage, Stage, Streams,
+    BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PathSample, PerStage, Stage, Streams,
 };
 
 use crate::counters::{Counters, Glimpse};
@@ -252,6 +252,20 @@ impl Running for LiveTransfer {
                 Side::Send(sender) => sender.yields(yields),
                 Side::Receive(..) => self.outbox.send(&Message::Yield(yields)),
             }
+        }
+    }
+
+    fn ramps(&self) -> bool {
+        match &*self.side {
+            Side::Send(sender) => !sender.is_joined(),
+            Side::Receive(..) => false,
+        }
+    }
+
+    fn path_sample(&self) -> Option<PathSample> {
+        match &*self.side {
+            Side::Send(sender) => sender.path_sample(self.started.elapsed()),
+            Side::Receive(..) => None,
         }
     }
 

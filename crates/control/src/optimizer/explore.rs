@@ -9,7 +9,7 @@
 //! On a far path a stream that has just begun, or was parked, takes seconds to come to its rate. A draw that is
 //! kept for one epoch shows little else than that; [`Hold::Settled`] waits for it.
 
-use crate::environment::Host;
+use crate::host::Host;
 use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Proposal};
 use crate::rng::Rng;

@@ -1,6 +1,6 @@
 //! A set-point that never moves: the baseline every adaptive rule is compared with.
 
-use crate::environment::Host;
+use crate::host::Host;
 use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Proposal};
 use crate::stage::{Bounds, Concurrency, PerStage};

@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use crate::environment::Host;
+use crate::host::Host;
 use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Proposal};
 use crate::path_estimator::{PathEstimator, StageCurve};
@@ -147,7 +147,8 @@ impl Optimistic {
             let shown = PathEstimator::shown(seen, stage).min(n);
             let mut most = if spent[stage] { n } else { (shown * growth).ceil().max(n) };
             if stage == Stage::Network && self.share == Share::Fair {
-                most = most.min(self.path.fills(FAIR_DEVIATIONS).ceil());
+                let full = if self.path.is_queueing() { n } else { f64::INFINITY };
+                most = most.min(self.path.fills(FAIR_DEVIATIONS)).min(full);
             }
             let most = bounds[stage].clamp(most as u16);
             Prospect::new(stage, curve, n, (bounds[stage].clamp((n / growth) as u16).min(most), most))
@@ -206,7 +207,11 @@ impl Optimizer for Optimistic {
     fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
         let start = host.processors.map_or(START, |processors| START.min(processors));
         self.round_trip = host.round_trip;
-        let streams = if host.round_trip >= Some(FAR) { FAR_START } else { start };
+        let streams = match host.round_trip {
+            _ if host.ramps && self.share == Share::Fair => 4,
+            Some(time) if time >= FAR => FAR_START,
+            _ => start,
+        };
         let (mut start, mut reason) =
             (PerStage::new(start, host.streams.unwrap_or(streams), start), "begins");
         if let Some(memory) = &host.remembered {
@@ -221,6 +226,7 @@ impl Optimizer for Optimistic {
             reason: Some(reason),
             short_epochs: true,
             yields: self.share == Share::Background,
+            ramps: self.share != Share::Background && host.remembered.is_none(),
             ..Proposal::default()
         }
     }
@@ -247,6 +253,7 @@ impl Optimizer for Optimistic {
             reason: Some(reason),
             short_epochs: target > STEP * goodput,
             yields: self.share == Share::Background,
+            ramps: false,
         }
     }
 }
@@ -268,6 +275,7 @@ mod tests {
             processors,
             round_trip: Some(Duration::from_millis(ms)),
             streams,
+            ramps: false,
             remembered: None,
         };
         for (host, wanted) in [

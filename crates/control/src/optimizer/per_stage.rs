@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::environment::Host;
+use crate::host::Host;
 use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Output, Proposal, StageOptimizer, StageSample};
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};

@@ -4,7 +4,7 @@
 //! number, or far from any, hands the transfer to the [`Fallback`] for good and says so. Everything else is
 //! rounded and clamped to the bounds.
 
-use crate::environment::Host;
+use crate::host::Host;
 use crate::observation::Observation;
 use crate::optimizer::fallback::{Fallback, is_sensible};
 use crate::optimizer::{Optimizer, Proposal};

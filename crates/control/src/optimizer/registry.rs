@@ -306,7 +306,7 @@ pub fn build(name: &str, options: &OptimizerOptions) -> Result<Box<dyn Optimizer
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::environment::Host;
+    use crate::host::Host;
     use crate::optimizer::rules::with_constants;
     use crate::stage::Bounds;
     use crate::throughput_model::ModelSelection;

@@ -28,6 +28,8 @@ const HURT: f64 = 0.25;
 const STANDING: f64 = 0.03;
 /// ... and of the longest there was: where packets are lost at random a short one comes and goes.
 const DEEP: f64 = 0.5;
+/// A queue of less, in s, may be one of a host that is busy.
+const QUEUE: f64 = 2e-3;
 /// Standard deviation of what streams move by its mean: those that a full link holds back differ by more.
 const ALIKE: f64 = 0.02;
 /// So many degrees of freedom, of one epoch or several running: two that share a queue are alike now and then by chance.
@@ -72,6 +74,8 @@ pub struct Recovery {
     spare: bool,
     /// Whether it is full: packets were lost in a queue that stands.
     full: bool,
+    /// Whether a queue stands, whatever was lost.
+    queueing: bool,
     /// Whether packets were lost by chance: no queue stood then, nor before.
     chance: bool,
     /// Whether it was full and has room now, though the streams are the same.
@@ -130,6 +134,11 @@ impl Recovery {
     /// their own.
     pub const fn is_full(&self) -> bool {
         self.full
+    }
+
+    /// Whether a queue stands that streams share: the path is full, whoever fills it.
+    pub const fn is_queueing(&self) -> bool {
+        self.queueing
     }
 
     /// Whether the path was full in the epoch before and has room now, though nothing was taken away: it is another one.
@@ -215,7 +224,9 @@ impl Recovery {
         self.spare = self.capped && (queue < STANDING * least || alike);
         self.emptied = same && self.full && self.spare;
         self.stands = queue >= (STANDING * least).max(DEEP * self.longest_queue);
-        self.full = works && lost && self.stands && !alike;
+        let shared = works && !alike && kernel.receiver_limited < HELD;
+        self.queueing = shared && self.stands && queue >= QUEUE;
+        self.full = shared && lost && self.stands;
         // Those that share a queue differ too, but together they move what it lets through; and those that were let go, or have
         // just begun, by when they did.
         let settled = !self.starts && self.open <= streams;

@@ -327,15 +327,14 @@ impl StageCurve {
 
     /// So many workers would fill the stage if nobody else used it: the (geometric) mean of what is believed, and so many
     /// standard deviations more. Each of N + m has what a worker is seen to do at most; where it is `contended`, others hold
-    /// workers back, and one that has the stage for itself may do any more than that: its ln is evenly between N and N + m.
+    /// workers back, and of those that have the stage for themselves N fill it.
     pub fn fills(&self, deviations: f64, contended: bool) -> f64 {
         let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
         for cell in self.likely() {
-            let most = (cell.knee + cell.others.max(0.0)).ln();
-            let range = if contended { most - cell.knee.ln() } else { 0.0 };
-            let fills = most - range / 2.0;
+            let others = if contended { 0.0 } else { cell.others.max(0.0) };
+            let fills = (cell.knee + others).ln();
             sum += cell.share * fills;
-            squares += cell.share * (fills * fills + range * range / 12.0);
+            squares += cell.share * fills * fills;
             shares += cell.share;
         }
         let mean = sum / shares;

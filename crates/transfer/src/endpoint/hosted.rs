@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::ByteCount;
+use tidegate_control::{Bounds, ByteCount, PerStage, Proposal};
 
 use crate::catalogue::Catalogues;
 use crate::endpoint::relaying::Relaying;
@@ -48,7 +48,7 @@ use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::joined::BlockTaker;
-use crate::wire::message::{Message, Stepped};
+use crate::wire::message::{Message, Step, Stepped};
 use crate::wire::order::Part;
 use crate::wire::request::{Agreement, Preamble, Request, RequestKind, Run};
 use crate::wire::session::{self, Inbox, Outbox};
@@ -570,8 +570,8 @@ fn relay(
         match inbox.receive()? {
             Message::Step(asked) => {
                 let asked = asked.read()?;
-                transfer.short_epochs(asked.short);
-                transfer.yields(asked.yields);
+                let (proposal, bounds) = asked_for(&asked, transfer.bounds());
+                transfer.heed(&proposal, bounds);
                 let seen = step(&mut transfer, asked.setpoint, (inbox, &unheard), &interrupt);
                 inbox.check_time()?;
                 let at = transfer.ledger();
@@ -613,6 +613,14 @@ fn relay(
             }
         }
     }
+}
+
+/// What a step asks for besides workers, within what is allowed here.
+fn asked_for(asked: &Step, bounds: PerStage<Bounds>) -> (Proposal, PerStage<Bounds>) {
+    let Step { short: short_epochs, yields, ramps_to, .. } = *asked;
+    let proposal = Proposal { short_epochs, yields, ramps: ramps_to > 0, ..Proposal::default() };
+    let network = Bounds::new(bounds.network.min, bounds.network.clamp(ramps_to));
+    (proposal, PerStage { network, ..bounds })
 }
 
 /// One epoch, given up if the initiator leaves or says stop meanwhile.

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate_control::{BitRate, ByteCount, PathDelay};
+use tidegate_control::{BitRate, ByteCount, PathSample};
 
 use crate::counters::StreamCounters;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::manifest::BLOCK;
 use crate::pipeline::dialer::Dialer;
+use crate::pipeline::evenness::{Newcomers, Pace};
 use crate::pipeline::joint::{JoinedStream, Joint};
 use crate::pipeline::staging::Block;
 use crate::pipeline::stream_sums::{StreamSums, add};
@@ -96,6 +97,7 @@ pub(crate) struct DataStreams<F> {
 struct Flights<F> {
     live: HashMap<u32, Flight<F>>,
     retired: TcpInfo,
+    newcomers: Newcomers,
     closed: bool,
 }
 
@@ -109,6 +111,8 @@ struct Flight<F> {
     handed_over: u64,
     /// Bytes that may wait in the kernel to be sent.
     queued: u32,
+    /// How fast it may send.
+    pace: Option<Pace>,
     /// Where they wait, and what was sent until it is acknowledged.
     buffer: SendBuffer,
     /// Whether the receiver has taken anything from it.
@@ -140,7 +144,12 @@ enum Leads {
 impl<F> DataStreams<F> {
     /// Streams of this supply.
     pub fn new(supply: Supply) -> Self {
-        let flights = Flights { live: HashMap::new(), retired: TcpInfo::default(), closed: false };
+        let flights = Flights {
+            live: HashMap::new(),
+            retired: TcpInfo::default(),
+            newcomers: Newcomers::default(),
+            closed: false,
+        };
         Self { supply, flights: Mutex::new(flights) }
     }
 
@@ -184,7 +193,12 @@ impl<F> DataStreams<F> {
             .transpose()
             .map_err(|error| Error::new(ErrorKind::Io, format!("cannot watch a stream: {error}")))?;
         let useful = Arc::new(AtomicBool::new(false));
+        let mut flights = self.flights.lock();
+        if flights.closed {
+            return Ok(None);
+        }
         let flight = Flight {
+            pace: socket.as_ref().map(|socket| Pace::new(socket, &flights.newcomers)),
             unconfirmed: VecDeque::new(),
             confirmed: 0,
             socket,
@@ -197,10 +211,6 @@ impl<F> DataStreams<F> {
             moved: 0,
             worker,
         };
-        let mut flights = self.flights.lock();
-        if flights.closed {
-            return Ok(None);
-        }
         flights.live.insert(index, flight);
         Ok(Some(DataStream { index, leads, useful }))
     }
@@ -306,10 +316,12 @@ impl<F> DataStreams<F> {
     /// a stream is quick, and nothing in it can go by another one: where it becomes slow, all else has long
     /// arrived before that does. Where a buffer holds a stream back, it is raised.
     pub(crate) fn tend_queues(&self) {
-        let mut flights = self.flights.lock();
+        let flights = &mut *self.flights.lock();
+        let mut sum = flights.retired;
         for flight in flights.live.values_mut() {
             let Some(socket) = &flight.socket else { continue };
             let Some(info) = tcp::info(socket) else { continue };
+            add(&mut sum, &info);
             let bytes = u128::from(info.delivery) * QUEUED.as_millis() / 1000;
             let queued = u32::try_from(bytes).unwrap_or(u32::MAX).max(LEAST_QUEUED);
             // A system that cannot be told sends as before.
@@ -319,34 +331,69 @@ impl<F> DataStreams<F> {
             }
             flight.buffer.look(socket, &info);
         }
+        if let Some(delivered) = sum.delivered.filter(|_| !flights.live.is_empty()) {
+            flights.newcomers.look(delivered, sum.retransmits);
+        }
+    }
+
+    /// Holds back streams that begin where a queue stands; to be called every few milliseconds while this says so: some have lost
+    /// nothing yet.
+    pub(crate) fn tend_starts(&self) -> bool {
+        let mut starts = false;
+        for flight in self.flights.lock().live.values_mut() {
+            if let (Some(socket), Some(pace)) = (&flight.socket, flight.pace.as_mut().filter(|pace| pace.starts()))
+                && let Some(info) = tcp::info(socket)
+            {
+                pace.tend(socket, &info);
+                starts |= pace.starts();
+            }
+        }
+        starts
+    }
+
+    /// So many streams become so many more: those that are new from now on are paced.
+    pub(crate) fn join(&self, there: u16, more: u16) {
+        let flights = &mut *self.flights.lock();
+        flights.newcomers.join(there, more);
+        // Who is parked begins anew, too.
+        for flight in flights.live.values_mut().filter(|flight| flight.moved == 0 && flight.unconfirmed.is_empty()) {
+            flight.pace = flight.socket.as_ref().map(|socket| Pace::new(socket, &flights.newcomers));
+        }
     }
 
     /// What the kernel tells of the path at `at`; `None` where no stream is under way.
-    pub fn delay(&self, at: Duration) -> Option<PathDelay> {
+    pub fn path_sample(&self, at: Duration) -> Option<PathSample> {
         let flights = self.flights.lock();
         let mut sum = flights.retired;
         let (mut delay, mut segment): (Option<(Duration, Duration)>, _) = (None, 0);
-        for info in flights.live.values().filter_map(Flight::info) {
+        let (mut streams, mut app_limited, mut queued) = (0, 0, 0);
+        for (flight, info) in flights.live.values().filter_map(|flight| Some((flight, flight.info()?))) {
             add(&mut sum, &info);
+            queued += u16::from(flight.pace.is_some_and(|pace| pace.is_queued()));
             segment = segment.max(info.segment);
+            streams += u16::from(info.acknowledged.is_some_and(|bytes| bytes > 0));
+            app_limited += u16::from(info.app_limited);
             if info.rtt > Duration::ZERO && info.least_rtt > Duration::ZERO {
                 let (rtt, least) = delay.unwrap_or((info.rtt, info.least_rtt));
                 delay = Some((rtt.min(info.rtt), least.min(info.least_rtt)));
             }
         }
         let (rtt, min_rtt) = delay?;
-        let acknowledged = ByteCount(sum.acknowledged?);
+        let delivered = ByteCount(sum.delivered?);
         let segment = ByteCount(segment);
-        Some(PathDelay { at, rtt, min_rtt, acknowledged, retransmits: sum.retransmits, segment })
+        let retransmits = sum.retransmits;
+        Some(PathSample { at, rtt, min_rtt, delivered, retransmits, segment, streams, app_limited, queued })
     }
 
     /// Lets all streams together send no more than `rate`; `None` for no limit.
     pub fn limit_rate(&self, rate: Option<BitRate>) {
         let flights = self.flights.lock();
-        let each = rate.map(|rate| (rate.0 / 8 / flights.live.len().max(1) as u64).max(1));
-        for socket in flights.live.values().filter_map(|flight| flight.socket.as_ref()) {
-            // A system that cannot be told sends as before.
-            let _ = tcp::limit_rate(socket, each);
+        let each = |rate: BitRate| (rate.0 / 8 / flights.live.len().max(1) as u64).max(1);
+        let each = rate.map_or(tcp::EVENLY, each);
+        for flight in flights.live.values() {
+            if let (Some(socket), Some(pace)) = (&flight.socket, &flight.pace) {
+                pace.tell(socket, each);
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate_control::Concurrency;
+use tidegate_control::{Concurrency, PathSample};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::hash::{Digest, FileHash};
@@ -39,6 +39,7 @@ mod owner;
 mod reading;
 mod resending;
 mod streaming;
+mod starting;
 mod yielding;
 
 use acceptance::Acceptance;
@@ -178,6 +179,9 @@ impl Sender {
                 }
             })
         };
+        if !shared.data_streams.joint().is_some() {
+            starting::follow(&shared);
+        }
         let owner = SenderOwner::start(&shared, agreed, happened, &share.threads);
         (Self { shared, readers, streams }, owner)
     }
@@ -199,12 +203,25 @@ impl Sender {
         // Who moves most stays: the others would need long to fill its gap.
         let fewer = setpoint.network < self.streams.size();
         let best = if fewer { self.shared.data_streams.by_rate() } else { Vec::new() };
+        if let Some(more) = setpoint.network.checked_sub(self.streams.size()).filter(|&more| more > 0) {
+            self.shared.data_streams.join(self.streams.size(), more);
+        }
         self.streams.resize_to_best(setpoint.network, &best);
     }
 
     /// Lets all streams yield to whatever else is on the path, or no more.
     pub fn yields(&self, yields: bool) {
         yielding::set(&self.shared, yields);
+    }
+
+    /// Whether the receiver is in this process, so that the kernel tells nothing.
+    pub fn is_joined(&self) -> bool {
+        self.shared.data_streams.joint().is_some()
+    }
+
+    /// What the kernel tells of the streams at `at`, if any is under way.
+    pub fn path_sample(&self, at: Duration) -> Option<PathSample> {
+        self.shared.data_streams.path_sample(at)
     }
 
     /// A stream that the receiver dialled.

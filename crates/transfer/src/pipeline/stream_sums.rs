@@ -12,6 +12,10 @@ pub(super) fn add(sum: &mut TcpInfo, info: &TcpInfo) {
     if let Some(acknowledged) = info.acknowledged {
         sum.acknowledged = Some(sum.acknowledged.unwrap_or_default() + acknowledged);
     }
+    // What older kernels do not tell comes later, all at once behind a gap.
+    if let Some(delivered) = info.delivered.or(info.acknowledged) {
+        sum.delivered = Some(sum.delivered.unwrap_or_default() + delivered);
+    }
 }
 
 /// The streams under way.

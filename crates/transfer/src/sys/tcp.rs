@@ -23,6 +23,8 @@ pub(crate) struct TcpInfo {
     pub idle: Duration,
     /// Bytes that the peer has acknowledged since the connection was made; `None` where the kernel does not tell.
     pub acknowledged: Option<u64>,
+    /// Bytes that have arrived: what is acknowledged and what came behind a gap, in whole segments.
+    pub delivered: Option<u64>,
     /// The congestion window in bytes.
     pub window: u64,
     /// Bytes that a segment carries at most.
@@ -72,6 +74,8 @@ pub(crate) fn info(stream: &TcpStream) -> Option<TcpInfo> {
     let has_acknowledged = size >= std::mem::offset_of!(libc::tcp_info, tcpi_bytes_acked) + 8;
     let has_busy = size >= std::mem::offset_of!(libc::tcp_info, tcpi_rwnd_limited) + 8;
     let has_sender = size >= std::mem::offset_of!(libc::tcp_info, tcpi_sndbuf_limited) + 8;
+    let has_delivered = size >= std::mem::offset_of!(libc::tcp_info, tcpi_delivered) + 4;
+    let segment = u64::from(info.tcpi_snd_mss);
     let busy = |us: u64| Duration::from_micros(if has_busy { us } else { 0 });
     Some(TcpInfo {
         retransmits: u64::from(info.tcpi_total_retrans),
@@ -80,16 +84,17 @@ pub(crate) fn info(stream: &TcpStream) -> Option<TcpInfo> {
         least_rtt: Duration::from_micros(u64::from(least_rtt)),
         delivery: if has_delivery { info.tcpi_delivery_rate } else { 0 },
         idle: Duration::from_millis(u64::from(info.tcpi_last_data_recv)),
-        window: u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),
-        segment: u64::from(info.tcpi_snd_mss),
+        window: u64::from(info.tcpi_snd_cwnd) * segment,
+        segment,
         app_limited: has_delivery && first[APP_LIMITED.0] & APP_LIMITED.1 != 0,
         busy: busy(info.tcpi_busy_time),
         receiver_limited: busy(info.tcpi_rwnd_limited),
         sender_limited: busy(if has_sender { info.tcpi_sndbuf_limited } else { 0 }),
-        in_flight: u64::from(info.tcpi_unacked) * u64::from(info.tcpi_snd_mss),
+        in_flight: u64::from(info.tcpi_unacked) * segment,
         unsent: if has_least { u64::from(info.tcpi_notsent_bytes) } else { 0 },
         read_in_round_trip: info.tcpi_rcv_space,
         acknowledged: has_acknowledged.then_some(info.tcpi_bytes_acked),
+        delivered: has_delivered.then_some(u64::from(info.tcpi_delivered) * segment),
     })
 }
 
@@ -102,10 +107,26 @@ pub(crate) fn prepare(stream: &TcpStream, patience: Duration) -> std::io::Result
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe).with_retries(2))
 }
 
-/// Lets the kernel send no more than so many bytes a second on `stream`; `None` for no limit.
+/// A limit in bytes a second that no stream reaches, but below which the kernel spreads a window over the round trip: without any
+/// it sends what a window allows at once, and far away that overflows queues long before the path is full.
+pub(crate) const EVENLY: u64 = 1 << 40;
+
+/// How many bytes a second the kernel sends at most on `stream`, as whoever runs this host may have set it.
 #[allow(unsafe_code)]
-pub(crate) fn limit_rate(stream: &TcpStream, bytes_per_second: Option<u64>) -> std::io::Result<()> {
-    let rate = bytes_per_second.unwrap_or(u64::MAX);
+pub(crate) fn rate_limit(stream: &TcpStream) -> u64 {
+    let mut rate = u64::MAX;
+    // SAFETY: the kernel writes one number of at most eight bytes, of which older ones write four.
+    let result = unsafe {
+        let (pointer, mut size) = ((&raw mut rate).cast(), size_of::<u64>() as libc::socklen_t);
+        let fd = stream.as_raw_fd();
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MAX_PACING_RATE, pointer, &raw mut size)
+    };
+    if result == 0 { rate } else { u64::MAX }
+}
+
+/// Lets the kernel send no more than so many bytes a second on `stream`, and those evenly.
+#[allow(unsafe_code)]
+pub(crate) fn limit_rate(stream: &TcpStream, rate: u64) -> std::io::Result<()> {
     // SAFETY: the kernel reads one number of eight bytes.
     let result = unsafe {
         let (pointer, size) = ((&raw const rate).cast(), size_of::<u64>() as libc::socklen_t);

@@ -10,6 +10,10 @@ const MAX_PROLONGED: Duration = Duration::from_secs(20);
 /// How often an epoch is looked into, where it is not very short or long.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// The share of an epoch, and the round trips, that show what streams move which are up to speed.
+const STEP: u32 = 10;
+const SHOWN: u32 = 4;
+
 /// Looks in an epoch, at least and at most.
 const LOOKS: (u32, u32) = (10, 50);
 
@@ -40,6 +44,11 @@ impl Pace {
     pub(super) fn look(self, round_trip: Duration) -> Duration {
         let (min, max) = LOOKS;
         LOOK.max(self.epoch / max).max(round_trip).min(self.epoch / min * 2)
+    }
+
+    /// The same for what a ramp came to: its streams are up to speed.
+    pub(super) fn after_ramp(self, round_trip: Duration) -> Self {
+        Self { epoch: (self.epoch / STEP).max(SHOWN * round_trip), settle: Duration::ZERO, ..self }
     }
 
     /// The same for one step on the way up: a tenth of the time, or what a new worker takes to get up to speed and

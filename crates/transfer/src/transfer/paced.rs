@@ -5,7 +5,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{BitRate, Bounds, Concurrency, Environment, Host, Observation, PerStage};
+use tidegate_control::{
+    BitRate, Bounds, Concurrency, Environment, Host, Observation, PathSample, PerStage, Proposal, Ramp, RampStep,
+};
 
 use crate::counters::Glimpse;
 use crate::error::{Error, Result};
@@ -22,6 +24,9 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Readers that have no block after so long are slow, if streams waited for more than this share of it.
 const READ: Duration = Duration::from_millis(100);
 const STARVED: f64 = 0.9;
+
+/// No ramp is waited for any longer.
+const LONGEST_RAMP: Duration = Duration::from_secs(10);
 
 /// How uncertain the mean of a short epoch may be, as a share of it: a step on the way up is told by a
 /// factor of two to four.
@@ -57,6 +62,16 @@ pub trait Running: Send {
 
     /// Lets its streams yield to whatever else is on the path, or no more.
     fn yields(&mut self, _yields: bool) {}
+
+    /// Whether its streams begin here, so that the kernel tells of them as soon as there are some.
+    fn ramps(&self) -> bool {
+        false
+    }
+
+    /// What the kernel tells of its streams now, if they begin here.
+    fn path_sample(&self) -> Option<PathSample> {
+        None
+    }
 
     /// Lets time pass until `until`; `None` once everything has ended.
     fn pass(&mut self, until: Instant) -> Result<Option<()>>;
@@ -95,6 +110,8 @@ pub struct Paced<R: Running> {
     run: R,
     pace: Pace,
     short: bool,
+    /// As many streams as may be there, where they may become more within the epoch.
+    ramps: Option<u16>,
     setpoint: Option<Concurrency>,
     before: Option<R::Counters>,
     /// What the network moved in the last epoch.
@@ -128,18 +145,16 @@ impl<R: Running> Environment for Paced<R> {
 
     fn host(&self) -> Host {
         let (round_trip, streams) = self.run.other_end();
-        Host { round_trip, streams, ..this_host() }
+        Host { round_trip, streams, ramps: self.run.ramps(), ..this_host() }
     }
 
-    fn short_epochs(&mut self, short: bool) {
-        self.short = short;
+    fn heed(&mut self, proposal: &Proposal, bounds: PerStage<Bounds>) {
+        self.short = proposal.short_epochs;
+        self.ramps = proposal.ramps.then_some(bounds.network.max);
+        self.run.yields(proposal.yields);
     }
 
-    fn yields(&mut self, yields: bool) {
-        self.run.yields(yields);
-    }
-
-    fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
+    fn step(&mut self, mut setpoint: Concurrency) -> Result<Option<Observation>> {
         let run = &mut self.run;
         // Whoever is stopped before it begins moves nothing.
         if self.setpoint.is_none() && run.pass(Instant::now())?.is_none() {
@@ -155,9 +170,17 @@ impl<R: Running> Environment for Paced<R> {
                 if wait_for_data(run, begun + self.pace.epoch, setpoint.network)?.is_none() {
                     return Ok(None);
                 }
+                if let Some(most) = self.ramps {
+                    let Some(ramped) = ramp(run, setpoint, most)? else { return Ok(None) };
+                    setpoint = ramped;
+                    self.setpoint = Some(setpoint);
+                }
                 begun = Instant::now();
                 // Only now it is known for sure how long the path is.
-                pace = self.pace.shortened(run.warm_up());
+                pace = match self.ramps {
+                    Some(_) => self.pace.after_ramp(run.round_trip()),
+                    None => self.pace.shortened(run.warm_up()),
+                };
             }
             if run.pass(begun + pace.settle)?.is_none() {
                 return Ok(None);
@@ -191,7 +214,7 @@ impl<R: Running> Environment for Paced<R> {
 impl<R: Running> Paced<R> {
     /// Nothing has been asked of `run` yet.
     pub const fn new(run: R, pace: Pace) -> Self {
-        Self { run, pace, short: false, setpoint: None, before: None, rate: BitRate(0) }
+        Self { run, pace, short: false, ramps: None, setpoint: None, before: None, rate: BitRate(0) }
     }
 
     /// Its ledger.
@@ -254,6 +277,32 @@ fn wait_for_data<R: Running>(run: &mut R, until: Instant, streams: u16) -> Resul
             return Ok(Some(()));
         }
     }
+}
+
+/// Lets time pass until it is known how many streams the path takes, as far as they begin here, and has more of them meanwhile;
+/// `None` once everything has ended.
+fn ramp<R: Running>(run: &mut R, mut setpoint: Concurrency, most: u16) -> Result<Option<Concurrency>> {
+    let (mut ramp, begun) = (Ramp::new(setpoint.network, most), Instant::now());
+    while begun.elapsed() < LONGEST_RAMP && run.stops().is_none_or(|stops| Instant::now() + LOOK < stops) {
+        let Some(seen) = run.path_sample() else { break };
+        tracing::trace!("{seen:?}");
+        match ramp.look(seen) {
+            RampStep::Waits => {}
+            RampStep::Asks(streams) => {
+                setpoint.network = streams;
+                tracing::debug!("{streams} streams: the path takes more");
+                run.resize(setpoint);
+            }
+            RampStep::Ends(why) => {
+                tracing::debug!("{} streams are enough to begin with: {why:?}", setpoint.network);
+                break;
+            }
+        }
+        if run.pass(Instant::now() + LOOK)?.is_none() {
+            return Ok(None);
+        }
+    }
+    Ok(Some(setpoint))
 }
 
 /// Lets time pass until enough is seen; tells the counters from which on it was, and what was. `None` once everything has
@@ -428,7 +477,7 @@ mod tests {
         let begins = |starved| {
             let reading = Reading { began: Instant::now(), ledger: Arc::default(), starved };
             let mut paced = Paced::new(reading, Pace::new(Duration::from_secs(1)));
-            paced.short_epochs(true);
+            paced.heed(&Proposal { short_epochs: true, ..Proposal::default() }, paced.bounds());
             paced.step(PerStage::all(2)).expect("no error").expect("an epoch").at
         };
         let slow = begins(true);

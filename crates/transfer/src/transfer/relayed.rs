@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage, Streams};
+use tidegate_control::{Bounds, Concurrency, Environment, Host, Observation, PerStage, Proposal, Streams};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::ledger::Ledger;
@@ -24,8 +24,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(crate) struct RelayedTransfer {
     link: Link,
     round_trip: Option<Duration>,
-    short: bool,
-    yields: bool,
+    /// What the next step asks for besides workers.
+    next: Step,
     bounds: PerStage<Bounds>,
     pace: Pace,
     interrupt: Interrupt,
@@ -53,8 +53,7 @@ impl RelayedTransfer {
         Ok(Self {
             link,
             round_trip,
-            short: false,
-            yields: false,
+            next: Step::default(),
             bounds,
             pace,
             interrupt,
@@ -118,15 +117,12 @@ impl Environment for RelayedTransfer {
     }
 
     fn host(&self) -> Host {
-        Host { round_trip: self.round_trip, ..this_host() }
+        Host { round_trip: self.round_trip, ramps: true, ..this_host() }
     }
 
-    fn short_epochs(&mut self, short: bool) {
-        self.short = short;
-    }
-
-    fn yields(&mut self, yields: bool) {
-        self.yields = yields;
+    fn heed(&mut self, proposal: &Proposal, bounds: PerStage<Bounds>) {
+        let ramps_to = if proposal.ramps { bounds.network.max } else { 0 };
+        self.next = Step { short: proposal.short_epochs, yields: proposal.yields, ramps_to, ..Step::default() };
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {
@@ -134,7 +130,7 @@ impl Environment for RelayedTransfer {
             self.link.outbox.send(&Message::Stop);
             return Ok(None);
         }
-        let step = Step { setpoint, short: self.short, yields: self.yields };
+        let step = Step { setpoint, ..self.next };
         self.link.outbox.send(&Message::Step(Record::of(&step)));
         let mut waited = Duration::ZERO;
         let tick = Duration::from_millis(50);

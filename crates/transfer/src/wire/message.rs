@@ -54,9 +54,11 @@ pub struct Step {
     pub short: bool,
     /// Whether streams are to yield to whatever else is on the path.
     pub yields: bool,
+    /// As many streams as may come within the epoch; 0 for none but those of the set-point.
+    pub ramps_to: u16,
 }
 
-tagged!(Step, "a step" { 1 => setpoint, 2 => short, 3 => yields, });
+tagged!(Step, "a step" { 1 => setpoint, 2 => short, 3 => yields, 4 => ramps_to, });
 
 /// What an epoch of a third-party transfer showed.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::peer::Server;
 use crate::common::{Fixture, assert_same_tree, drive, is_error, leftovers, write};
-use tidegate_control::{BitRate, Bounds, ByteCount, PerStage};
+use tidegate_control::{BitRate, Bounds, ByteCount, PerStage, Proposal};
 use tidegate_transfer::endpoint::{Config, Endpoint};
 use tidegate_transfer::error::ErrorKind;
 use tidegate_transfer::record::Record;
@@ -75,7 +75,8 @@ fn who_asked_knows_the_round_trip_and_may_ask_for_short_epochs() {
     let mut transfer = begin(&from, &b.to_endpoint(""), &setup).expect("begun");
     let round_trip = transfer.host().round_trip.expect("told");
     assert!(round_trip < Duration::from_secs(1), "{round_trip:?}");
-    transfer.short_epochs(true);
+    let proposal = Proposal { short_epochs: true, ..Proposal::default() };
+    transfer.heed(&proposal, transfer.bounds());
     let seen = transfer.step(a.setpoint).expect("goes on").expect("not over");
     assert!(seen.interval < setup.pace.epoch / 2, "a short epoch of {:?}", seen.interval);
 }

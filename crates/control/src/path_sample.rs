@@ -1,0 +1,28 @@
+//! What the kernel tells of a path many times a second, between two epochs.
+
+use std::time::Duration;
+
+use crate::units::ByteCount;
+
+/// What the kernel tells of all streams at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathSample {
+    /// When, on any clock that only goes on.
+    pub at: Duration,
+    /// The smoothed round trip of the stream that has the shortest.
+    pub rtt: Duration,
+    /// The shortest round trip of any of them.
+    pub min_rtt: Duration,
+    /// Bytes that have arrived since the start, also those behind a gap where the kernel tells of them.
+    pub delivered: ByteCount,
+    /// Segments sent again since the start.
+    pub retransmits: u64,
+    /// What a segment carries at most.
+    pub segment: ByteCount,
+    /// Streams of which something has arrived.
+    pub streams: u16,
+    /// Streams that are held back by us, as there is nothing to send.
+    pub app_limited: u16,
+    /// Streams that have waited in a queue before they lost anything.
+    pub queued: u16,
+}

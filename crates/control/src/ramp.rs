@@ -1,0 +1,145 @@
+//! How many streams a path takes, from its first round trips: the fast loop below the epochs.
+//!
+//! A new stream doubles its window every round trip until packets are lost or a queue makes it late (slow start, RFC 5681,
+//! RFC 9406). While what arrives in a round trip grows so, nothing is known but that the path takes more. Where it
+//! grows no more, the kernel tells why within a round trip or two:
+//!
+//! - Nothing was lost and nothing queues: each stream is held back by something of its own, so more of them move more.
+//! - Packets were lost, and far less arrives than just before: windows have collapsed, which takes cubic seconds to
+//!   make up for on a far path. New streams fill the gap in a few round trips.
+//! - Something queues, or as much arrives as before: the path is full.
+//!
+//! An epoch that waits for windows to hold still would learn the same many round trips later.
+
+use std::time::Duration;
+
+use crate::path_sample::PathSample;
+
+/// The shortest time in which what arrives is compared: less is as uneven as the peer's acknowledgements.
+const MIN_ROUND: Duration = Duration::from_millis(40);
+/// Factor on what arrives in a round: so much more is a slow start; in congestion avoidance it takes many.
+const RISES: f64 = 1.2;
+/// Share of the most that arrived in a round: with less windows have collapsed.
+const COLLAPSED: f64 = 0.75;
+/// Share of the shortest round trip, and the least: a queue of so much stands.
+const QUEUE: f64 = 0.1;
+const MIN_QUEUE: Duration = Duration::from_millis(3);
+/// Factor on streams that are held back by something of their own, and the most where windows have collapsed.
+const GROWTH: f64 = 2.0;
+/// Rounds in which nothing rises until that is believed, and in which windows settle after a loss.
+const LEVEL: u32 = 2;
+const OVERFLOW: u32 = 3;
+/// Rounds that a new stream takes to connect.
+const CONNECTS: u32 = 3;
+/// Segments of a first window (RFC 6928).
+const FIRST_WINDOW: f64 = 10.0;
+
+/// What comes of a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RampStep {
+    /// Nothing yet.
+    Waits,
+    /// So many streams.
+    Asks(u16),
+    /// It is known how many the path takes: those there are, or less.
+    Ends(RampEnd),
+}
+
+/// Why no more streams are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RampEnd {
+    /// The path is full.
+    Full,
+    /// Packets are lost by chance, so that windows tell nothing of the path.
+    Losses,
+    /// Streams wait for something to send.
+    Idle,
+    /// There are as many as may be.
+    Most,
+}
+
+/// The ramp of one transfer.
+#[derive(Clone, Debug)]
+pub struct Ramp {
+    asked: u16,
+    most: u16,
+    /// Where the round began, once there was one.
+    begun: Option<PathSample>,
+    /// Rounds since streams were asked for, and in how many they should be as quick as the others.
+    rounds: u32,
+    catch_up: u32,
+    /// Bytes a second that arrived in the round before, and the most in any.
+    before: f64,
+    peak: f64,
+    /// Rounds running in which nothing rose, and since packets were lost; whether any were.
+    level: u32,
+    since_loss: Option<u32>,
+}
+
+impl Ramp {
+    /// A ramp that begins with `asked` streams and ends with `most`.
+    pub const fn new(asked: u16, most: u16) -> Self {
+        Self { asked, most, begun: None, rounds: 0, catch_up: 0, before: 0.0, peak: 0.0, level: 0, since_loss: None }
+    }
+
+    /// Takes in what the kernel tells; to be asked every few milliseconds.
+    pub fn look(&mut self, seen: PathSample) -> RampStep {
+        let Some(begun) = self.begun else {
+            self.begun = Some(seen);
+            return RampStep::Waits;
+        };
+        let passed = seen.at.saturating_sub(begun.at);
+        if passed < seen.rtt.max(MIN_ROUND) {
+            return RampStep::Waits;
+        }
+        self.begun = Some(seen);
+        self.round(&begun, &seen, passed)
+    }
+
+    fn round(&mut self, begun: &PathSample, seen: &PathSample, passed: Duration) -> RampStep {
+        self.rounds += 1;
+        let moved = seen.delivered.0.saturating_sub(begun.delivered.0);
+        let rate = moved as f64 / passed.as_secs_f64();
+        let rises = rate > RISES * self.before;
+        self.before = rate;
+        self.peak = self.peak.max(rate);
+        self.level = if rises { 0 } else { self.level + 1 };
+        // The odd packet is lost on any path.
+        let lost = seen.retransmits > begun.retransmits + u64::from(self.asked / 2);
+        self.since_loss = if lost { Some(0) } else { self.since_loss.map(|rounds| rounds + 1) };
+        if rises || self.rounds < self.catch_up {
+            return RampStep::Waits;
+        }
+        if seen.app_limited > 0 && 2 * seen.app_limited >= seen.streams {
+            return RampStep::Ends(RampEnd::Idle);
+        }
+        let queues = seen.rtt > seen.min_rtt + seen.min_rtt.mul_f64(QUEUE).max(MIN_QUEUE);
+        match self.since_loss {
+            Some(0) if self.level > LEVEL + 2 * OVERFLOW && !queues => RampStep::Ends(RampEnd::Losses),
+            Some(0) if self.level <= LEVEL + 2 * OVERFLOW => RampStep::Waits,
+            _ if queues || self.level < LEVEL => match self.level > LEVEL {
+                true => RampStep::Ends(RampEnd::Full),
+                false => RampStep::Waits,
+            },
+            Some(rounds) if rounds < OVERFLOW => RampStep::Waits,
+            Some(_) if rate > COLLAPSED * self.peak => RampStep::Ends(RampEnd::Full),
+            _ if seen.queued > 0 && self.level > LEVEL => RampStep::Ends(RampEnd::Full),
+            Some(_) => self.ask(seen, (self.peak / rate.max(1.0)).min(GROWTH)),
+            None => self.ask(seen, GROWTH),
+        }
+    }
+
+    /// So many times as many.
+    fn ask(&mut self, seen: &PathSample, factor: f64) -> RampStep {
+        if self.asked >= self.most {
+            return RampStep::Ends(RampEnd::Most);
+        }
+        let window = self.before * seen.rtt.as_secs_f64() / f64::from(self.asked);
+        let doublings = (window / (FIRST_WINDOW * seen.segment.0.max(1) as f64)).log2().max(0.0);
+        self.catch_up = CONNECTS + doublings.ceil() as u32;
+        let wanted = (f64::from(self.asked) * factor).ceil().max(f64::from(self.asked) + 1.0);
+        self.asked = (wanted as u16).min(self.most);
+        (self.rounds, self.level, self.since_loss) = (0, 0, None);
+        RampStep::Asks(self.asked)
+    }
+}

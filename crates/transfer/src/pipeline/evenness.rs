@@ -1,0 +1,142 @@
+//! How fast a stream may send: evenly over each round trip, and while it is new no faster than its share.
+//!
+//! Without a pace the kernel sends what a window allows at once. On a far path such a burst overflows queues at a tenth of what
+//! the path carries, each overflow costs windows a third, and cubic takes seconds to make up for that.
+//!
+//! A stream that begins doubles its window every round trip until a queue overflows (slow start), which costs all who share the
+//! queue a part of theirs, ours and others'. So it is held at what arrives as soon as it waits in a queue, by the bounds of
+//! HyStart (RFC 9406), and if it joins others under way, at a little more than what one of them has, or at what is missing from
+//! what all moved of late. What it is held at grows slowly, and ends with the first loss, which ends slow start, too.
+
+use std::collections::VecDeque;
+use std::net::TcpStream;
+use std::time::Duration;
+
+use crate::sys::clock::Instant;
+use crate::sys::tcp::{self, TcpInfo};
+
+/// Factor on what those that are there move: so much may one have that joins them where nothing was lost of late, and all that
+/// join them together where something was.
+const SHARE: f64 = 1.25;
+/// Factor a second by which a stream that is held back may send more, while no queue stands.
+const GROWTH: f64 = 1.5;
+/// A queue that stands: this part of the shortest round trip, but no less and no more than this.
+const QUEUE_SHARE: u32 = 8;
+const QUEUE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
+/// How long the most that was moved is remembered.
+const OF_LATE: Duration = Duration::from_secs(5);
+/// Round trips shorter than this: bursts are short, slow start is soon over, and a pace costs more than it brings.
+const NEAR: Duration = Duration::from_millis(5);
+
+/// What all streams move, and what one that joins them may.
+#[derive(Debug, Default)]
+pub(super) struct Newcomers {
+    /// When it was looked last, and bytes that had arrived by then.
+    last: Option<(Instant, u64)>,
+    /// Bytes a second between the looks of late.
+    rates: VecDeque<(Instant, f64)>,
+    /// Segments sent again by then, and when some were last.
+    retransmits: u64,
+    lost: Option<Instant>,
+    /// Bytes a second of a stream that begins from now on.
+    pace: Option<u64>,
+}
+
+/// How fast one stream may send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pace {
+    /// What this host allows it.
+    most: u64,
+    /// While it has lost nothing, and so doubles its window each round trip unless it is held back.
+    start: Option<SlowStart>,
+}
+
+/// A stream that has lost nothing.
+#[derive(Clone, Copy, Debug)]
+struct SlowStart {
+    retransmits: u64,
+    /// Bytes a second, and since when, once it is held back.
+    held: Option<(u64, Instant)>,
+    /// Whether a queue stood.
+    queued: bool,
+}
+
+impl Newcomers {
+    /// Takes in what has arrived and what was sent again of all streams there were.
+    pub fn look(&mut self, delivered: u64, retransmits: u64) {
+        let now = Instant::now();
+        if retransmits > std::mem::replace(&mut self.retransmits, retransmits) {
+            self.lost = Some(now);
+        }
+        if let Some((at, before)) = self.last.replace((now, delivered)) {
+            let passed = now.saturating_duration_since(at).max(Duration::from_millis(1));
+            let rate = delivered.saturating_sub(before) as f64 / passed.as_secs_f64();
+            self.rates.push_back((now, rate));
+            self.rates.retain(|&(at, _)| now.saturating_duration_since(at) <= OF_LATE);
+        }
+    }
+
+    /// So many streams become so many more.
+    pub fn join(&mut self, there: u16, more: u16) {
+        let now = self.rates.back().map_or(0.0, |&(_, rate)| rate);
+        let most = self.rates.iter().map(|&(_, rate)| rate).fold(0.0, f64::max);
+        let (there, more) = (f64::from(there.max(1)), f64::from(more.max(1)));
+        let lost = self.lost.is_some_and(|at| at.elapsed() <= OF_LATE);
+        let share = if lost { (SHARE - 1.0) * now / more } else { SHARE * now / there };
+        let each = share.max((most - now) / more);
+        self.pace = (now > 0.0).then_some(each as u64);
+    }
+}
+
+impl Pace {
+    /// The pace of a stream that begins on `socket`.
+    pub fn new(socket: &TcpStream, newcomers: &Newcomers) -> Self {
+        let mut pace = Self { most: tcp::rate_limit(socket).min(tcp::EVENLY), start: None };
+        if let Some(info) = tcp::info(socket).filter(|info| info.rtt >= NEAR) {
+            let held = newcomers.pace.map(|rate| (rate, Instant::now()));
+            pace.start = Some(SlowStart { retransmits: info.retransmits, held, queued: false });
+            pace.tell(socket, held.map_or(tcp::EVENLY, |(rate, _)| rate));
+        }
+        pace
+    }
+
+    /// Whether it has lost nothing yet.
+    pub const fn starts(&self) -> bool {
+        self.start.is_some()
+    }
+
+    /// Whether a queue stood while it began.
+    pub fn is_queued(&self) -> bool {
+        self.start.is_some_and(|start| start.queued)
+    }
+
+    /// Holds it back where a queue stands, lets it have a little more as time passes, and lets it go after a loss.
+    pub fn tend(&mut self, socket: &TcpStream, info: &TcpInfo) {
+        let Some(start) = &mut self.start else { return };
+        let now = Instant::now();
+        if info.retransmits > start.retransmits {
+            self.start = None;
+            return self.tell(socket, tcp::EVENLY);
+        }
+        let queue = info.rtt.saturating_sub(info.least_rtt);
+        let queues = queue > (info.least_rtt / QUEUE_SHARE).clamp(QUEUE.0, QUEUE.1);
+        start.queued |= queues;
+        let rate = match start.held {
+            Some((rate, _)) if queues => rate,
+            Some((rate, since)) => {
+                let passed = now.saturating_duration_since(since);
+                (rate as f64 * GROWTH.powf(passed.as_secs_f64())) as u64
+            }
+            None if queues && !info.app_limited && info.delivery > 0 => info.delivery,
+            None => return,
+        };
+        start.held = Some((rate, now));
+        self.tell(socket, rate);
+    }
+
+    /// Lets it send no more than so many bytes a second.
+    pub fn tell(&self, socket: &TcpStream, rate: u64) {
+        // A system that cannot be told sends as before.
+        let _ = tcp::limit_rate(socket, rate.min(self.most));
+    }
+}
