@@ -103,6 +103,12 @@ pub struct Observation {
     /// What the sender's kernel told of the network streams, if it is ours.
     #[serde(default)]
     pub streams: Option<Streams>,
+    /// The share of streams that have waited in a queue ever since they began, so that the sender holds them back, 0 to 1.
+    #[serde(default)]
+    pub queued: f64,
+    /// The share of streams that the sender holds back, as they began in a queue or beside others, 0 to 1.
+    #[serde(default)]
+    pub held: f64,
     /// What each end's processors did; not known of an end that is not ours.
     #[serde(default)]
     pub cpu: Ends<Option<CpuLoad>>,

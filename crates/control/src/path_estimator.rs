@@ -111,7 +111,8 @@ impl PathEstimator {
             return f64::INFINITY;
         }
         match self.held {
-            Held::Together => self.curves.network.fills(0.0, true).round(),
+            Held::Together if self.recovery.has_company() => self.curves.network.fills_at_least(),
+            Held::Together => self.curves.network.fills(deviations, true).ceil(),
             _ => self.curves.network.fills(deviations, false).ceil(),
         }
     }
@@ -147,7 +148,8 @@ impl PathEstimator {
             if moved > 0.0 && shows {
                 let error = seen.standard_error[stage].max(MIN_ERROR);
                 let same = before > 0.0 && (n / before).ln().abs() < SAME_WORKERS;
-                changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval), same);
+                let grows = stage == Stage::Network && (self.recovery.grows() || seen.held > 0.0);
+                changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval), (same, grows));
                 if stage == Stage::Network {
                     self.hear(n, seen.interval.as_secs_f64());
                 }
@@ -185,14 +187,13 @@ impl PathEstimator {
         moved: f64,
         busy: f64,
         (error, interval): (f64, Duration),
-        same: bool,
+        (same, recovers): (bool, bool),
     ) -> bool {
         let (curve, doubt) = (&mut self.curves[stage], &mut self.doubts[stage]);
         let seconds = interval.as_secs_f64();
         if curve.is_known() {
             curve.forget(n, (HAZARD * seconds).min(1.0), DRIFT * seconds);
         }
-        let recovers = stage == Stage::Network && self.recovery.grows();
         let waits = stage == Stage::Network && busy < 1.0 - STARVED;
         if recovers || waits || busy < IDLE {
             // Who waits could move more, between that and all that the law of utilisation has: the middle of both at least.
@@ -494,7 +495,7 @@ mod tests {
             path.learn(&Observation { loss: Some(0.0), rtt: ms(20), ..beside(at, 12, 600.0) }, WIDE);
         }
         let room = path.fills(0.0);
-        assert_eq!(room, path.curve(Stage::Network).fills(0.0, false));
+        assert_eq!(room, path.curve(Stage::Network).fills(0.0, false).ceil());
     }
 
     #[test]

@@ -445,6 +445,8 @@ impl Environment for Simulator {
             loss: Some(moved.lost_seconds / interval),
             rtt: (!rtt.is_zero()).then_some(rtt),
             streams: None,
+            queued: 0.0,
+            held: 0.0,
             cpu: Ends::default(),
             remaining: self.remaining(),
         }))

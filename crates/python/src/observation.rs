@@ -91,6 +91,8 @@ impl PyObservation {
             loss,
             rtt: rtt_us.map(|rtt| time(rtt, "rtt_us", MICROSECONDS)).transpose()?,
             streams: streams.map(streams_from).transpose()?,
+            queued: 0.0,
+            held: 0.0,
             cpu: cpu.map(cpu_from).transpose()?.unwrap_or_default(),
             remaining: left.zip(files).map(|(bytes, files)| Remaining { bytes, files }),
         }))

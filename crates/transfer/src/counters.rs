@@ -97,6 +97,10 @@ pub struct StreamCounters {
     pub count: u16,
     /// Of these, whose last delivery rate was limited by us.
     pub app_limited: u16,
+    /// Of these, that have waited in a queue ever since they began, and are held back for it.
+    pub(crate) queued: u16,
+    /// Of these, that are held back as they began there or beside others.
+    pub(crate) held: u16,
     /// The shortest round trip that any of them has seen, in µs; 0 if unknown.
     pub min_rtt_us: u64,
     /// Bytes a second that the peer acknowledged last, over the open streams.
@@ -120,6 +124,8 @@ tagged!(StreamCounters, "counters of streams" {
     12 => busy_us,
     14 => receiver_limited_us,
     16 => spread_ppm,
+    18 => queued,
+    20 => held,
 });
 
 impl Counters {

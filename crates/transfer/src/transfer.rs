@@ -24,7 +24,7 @@ use tidegate_control::{
     BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PathSample, PerStage, Stage, Streams,
 };
 
-use crate::counters::{Counters, Glimpse};
+use crate::counters::{Counters, Glimpse, StreamCounters};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Owner, PeerLine, Reports, Side, converse};
 use crate::ledger::Ledger;
@@ -386,6 +386,8 @@ impl Running for LiveTransfer {
             loss: (segments > 0).then(|| (again as f64 / segments as f64).min(1.0)),
             rtt: after.sender.rtt(),
             streams: streams(&before.sender, &after.sender, sending),
+            queued: share_of(&after.sender, |streams| streams.queued),
+            held: share_of(&after.sender, |streams| streams.held),
             cpu: Ends {
                 sender: after.sender.cpu.load_since(&before.sender.cpu, sending),
                 receiver: after.receiver.cpu.load_since(&before.receiver.cpu, receiving),
@@ -393,6 +395,12 @@ impl Running for LiveTransfer {
             remaining: self.ledger.totals().remaining(),
         }
     }
+}
+
+/// What share of the sender's streams that are.
+fn share_of(after: &Counters, some: impl Fn(&StreamCounters) -> u16) -> f64 {
+    let share = |streams: StreamCounters| f64::from(some(&streams)) / f64::from(streams.count.max(1));
+    after.streams.map_or(0.0, share).min(1.0)
 }
 
 /// What the sender's kernel told of the streams under way.

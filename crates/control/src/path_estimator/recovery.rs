@@ -28,6 +28,8 @@ const HURT: f64 = 0.25;
 const STANDING: f64 = 0.03;
 /// ... and of the longest there was: where packets are lost at random a short one comes and goes.
 const DEEP: f64 = 0.5;
+/// Share of the streams: so many that have waited in a queue since they began tell that others are there.
+const MANY: f64 = 0.5;
 /// A queue of less, in s, may be one of a host that is busy.
 const QUEUE: f64 = 2e-3;
 /// Standard deviation of what streams move by its mean: those that a full link holds back differ by more.
@@ -74,6 +76,8 @@ pub struct Recovery {
     spare: bool,
     /// Whether it is full: packets were lost in a queue that stands.
     full: bool,
+    /// Whether others are there.
+    company: bool,
     /// Whether a queue stands, whatever was lost.
     queueing: bool,
     /// Whether packets were lost by chance: no queue stood then, nor before.
@@ -139,6 +143,11 @@ impl Recovery {
     /// Whether a queue stands that streams share: the path is full, whoever fills it.
     pub const fn is_queueing(&self) -> bool {
         self.queueing
+    }
+
+    /// Whether others are on the path: streams waited in a queue when they had just begun, and it has not gone since.
+    pub const fn has_company(&self) -> bool {
+        self.company
     }
 
     /// Whether the path was full in the epoch before and has room now, though nothing was taken away: it is another one.
@@ -222,10 +231,12 @@ impl Recovery {
             (self.under_way, self.behind, self.capped) = (None, None, true);
         }
         self.spare = self.capped && (queue < STANDING * least || alike);
+        let began = works && seen.queued >= MANY;
+        self.company = began || self.company && !self.spare;
         self.emptied = same && self.full && self.spare;
         self.stands = queue >= (STANDING * least).max(DEEP * self.longest_queue);
         let shared = works && !alike && kernel.receiver_limited < HELD;
-        self.queueing = shared && self.stands && queue >= QUEUE;
+        self.queueing = began || shared && self.stands && queue >= QUEUE;
         self.full = shared && lost && self.stands;
         // Those that share a queue differ too, but together they move what it lets through; and those that were let go, or have
         // just begun, by when they did.

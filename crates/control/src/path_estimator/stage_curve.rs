@@ -43,6 +43,8 @@ const NODE_WEIGHTS: [f64; 3] = [1.0 / 6.0, 2.0 / 3.0, 1.0 / 6.0];
 
 /// Cells with less of the likeliest one's weight (its logarithm) do not count.
 const NEGLIGIBLE: f64 = -11.0;
+/// Standard deviation of ln N: with less it is known.
+const KNOWN: f64 = 0.12;
 /// The most that one observation may take from ln of a cell's weight: it may be wrong for reasons that no error tells.
 const MAX_SURPRISE: f64 = 5.0;
 /// Standard deviations by which something is plainly more than believed.
@@ -327,18 +329,34 @@ impl StageCurve {
 
     /// So many workers would fill the stage if nobody else used it: the (geometric) mean of what is believed, and so many
     /// standard deviations more. Each of N + m has what a worker is seen to do at most; where it is `contended`, others hold
-    /// workers back, and of those that have the stage for themselves N fill it.
+    /// workers back, and one that has the stage for itself may do any more than that: its ln is evenly between N and N + m.
     pub fn fills(&self, deviations: f64, contended: bool) -> f64 {
+        let (mean, deviation) = self.ln_of(|cell| {
+            let most = (cell.knee + cell.others.max(0.0)).ln();
+            let range = if contended { most - cell.knee.ln() } else { 0.0 };
+            (most - range / 2.0, range)
+        });
+        (mean + deviations * deviation).exp()
+    }
+
+    /// The fewest that fill it where others hold workers back: of those that have the stage for themselves N do, whatever m is.
+    /// Where N is known it is not to be missed.
+    pub fn fills_at_least(&self) -> f64 {
+        let (mean, deviation) = self.ln_of(|cell| (cell.knee.ln(), 0.0));
+        if deviation < KNOWN { (mean + deviation).exp().ceil() } else { mean.exp().round() }
+    }
+
+    /// The mean and the standard deviation of what is believed of an ln that is evenly within a range around a middle.
+    fn ln_of(&self, of: impl Fn(&Cell) -> (f64, f64)) -> (f64, f64) {
         let (mut sum, mut squares, mut shares) = (0.0, 0.0, 0.0);
         for cell in self.likely() {
-            let others = if contended { 0.0 } else { cell.others.max(0.0) };
-            let fills = (cell.knee + others).ln();
-            sum += cell.share * fills;
-            squares += cell.share * fills * fills;
+            let (middle, range) = of(cell);
+            sum += cell.share * middle;
+            squares += cell.share * (middle * middle + range * range / 12.0);
             shares += cell.share;
         }
         let mean = sum / shares;
-        (mean + deviations * (squares / shares - mean * mean).max(0.0).sqrt()).exp()
+        (mean, (squares / shares - mean * mean).max(0.0).sqrt())
     }
 
     /// What `n` workers move at least with this `probability`, where a worker's rate is so many standard deviations higher

@@ -15,7 +15,7 @@ use crate::counters::StreamCounters;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::manifest::BLOCK;
 use crate::pipeline::dialer::Dialer;
-use crate::pipeline::evenness::{Newcomers, Pace};
+use crate::pipeline::evenness::{self, Newcomers, Pace};
 use crate::pipeline::joint::{JoinedStream, Joint};
 use crate::pipeline::staging::Block;
 use crate::pipeline::stream_sums::{StreamSums, add};
@@ -317,11 +317,12 @@ impl<F> DataStreams<F> {
     /// arrived before that does. Where a buffer holds a stream back, it is raised.
     pub(crate) fn tend_queues(&self) {
         let flights = &mut *self.flights.lock();
-        let mut sum = flights.retired;
+        let (mut sum, mut queues) = (flights.retired, false);
         for flight in flights.live.values_mut() {
             let Some(socket) = &flight.socket else { continue };
             let Some(info) = tcp::info(socket) else { continue };
             add(&mut sum, &info);
+            queues |= !flight.unconfirmed.is_empty() && evenness::queues(&info);
             let bytes = u128::from(info.delivery) * QUEUED.as_millis() / 1000;
             let queued = u32::try_from(bytes).unwrap_or(u32::MAX).max(LEAST_QUEUED);
             // A system that cannot be told sends as before.
@@ -332,7 +333,7 @@ impl<F> DataStreams<F> {
             flight.buffer.look(socket, &info);
         }
         if let Some(delivered) = sum.delivered.filter(|_| !flights.live.is_empty()) {
-            flights.newcomers.look(delivered, sum.retransmits);
+            flights.newcomers.look(delivered, sum.retransmits, queues);
         }
     }
 
@@ -442,13 +443,13 @@ impl<F> DataStreams<F> {
             }
             let Some(info) = flight.info() else { continue };
             add(&mut sum, &info);
-            rtts = (rtts.0 + info.rtt, rtts.1 + 1);
             let acknowledged = info.acknowledged.unwrap_or_default();
             let moved = acknowledged.saturating_sub(std::mem::replace(&mut flight.counted, acknowledged));
             flight.moved = moved;
-            // One whose worker is parked says nothing of the path.
+            // One whose worker is parked says nothing of the path, and its round trip is one of before.
             if moved > 0 || !flight.unconfirmed.is_empty() {
-                streams.add(&info, moved);
+                rtts = (rtts.0 + info.rtt, rtts.1 + 1);
+                streams.add(&info, moved, flight.pace);
             }
         }
         sum.rtt = if rtts.1 > 0 { rtts.0 / rtts.1 } else { Duration::ZERO };

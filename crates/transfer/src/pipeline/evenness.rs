@@ -15,11 +15,15 @@ use std::time::Duration;
 use crate::sys::clock::Instant;
 use crate::sys::tcp::{self, TcpInfo};
 
-/// Factor on what those that are there move: so much may one have that joins them where nothing was lost of late, and all that
-/// join them together where something was.
+/// Factor on what those that are there move: so much may one have that joins them, and where a queue has overflowed of late all of
+/// them together.
 const SHARE: f64 = 1.25;
 /// Factor a second by which a stream that is held back may send more, while no queue stands.
 const GROWTH: f64 = 1.5;
+/// Factor on what arrives: a stream that may send so much more is held back by something else.
+const RELEASE: f64 = 2.0;
+/// C of cubic, in segments a cubic second.
+const CUBIC: f64 = 0.4;
 /// A queue that stands: this part of the shortest round trip, but no less and no more than this.
 const QUEUE_SHARE: u32 = 8;
 const QUEUE: (Duration, Duration) = (Duration::from_millis(4), Duration::from_millis(16));
@@ -35,9 +39,10 @@ pub(super) struct Newcomers {
     last: Option<(Instant, u64)>,
     /// Bytes a second between the looks of late.
     rates: VecDeque<(Instant, f64)>,
-    /// Segments sent again by then, and when some were last.
+    /// Segments sent again by then, when some were last, and when a queue stood.
     retransmits: u64,
     lost: Option<Instant>,
+    queued: Option<Instant>,
     /// Bytes a second of a stream that begins from now on.
     pace: Option<u64>,
 }
@@ -55,18 +60,50 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug)]
 struct SlowStart {
     retransmits: u64,
-    /// Bytes a second, and since when, once it is held back.
-    held: Option<(u64, Instant)>,
+    /// Since when it is held back, if it is, at how many bytes a second, and when that was changed last.
+    held: Option<Held>,
     /// Whether a queue stood.
     queued: bool,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    since: Instant,
+    rate: f64,
+    changed: Instant,
+}
+
+impl Held {
+    fn at(rate: u64) -> Self {
+        let now = Instant::now();
+        Self { since: now, rate: rate as f64, changed: now }
+    }
+
+    /// As long as no queue stands it has more by a factor, and else what a window has more that cubic lets grow (RFC 9438).
+    fn grow(&mut self, queues: bool, info: &TcpInfo) {
+        let now = Instant::now();
+        let passed = now.saturating_duration_since(self.changed).as_secs_f64();
+        let since = now.saturating_duration_since(self.since).as_secs_f64();
+        let window = 3.0 * CUBIC * since * since * passed * info.segment as f64;
+        let more = if queues { window / info.rtt.as_secs_f64() } else { self.rate * (GROWTH.powf(passed) - 1.0) };
+        (self.rate, self.changed) = (self.rate + more, now);
+    }
+}
+
+/// Whether a stream's packets wait in a queue.
+pub(super) fn queues(info: &TcpInfo) -> bool {
+    info.rtt.saturating_sub(info.least_rtt) > (info.least_rtt / QUEUE_SHARE).clamp(QUEUE.0, QUEUE.1)
+}
+
 impl Newcomers {
-    /// Takes in what has arrived and what was sent again of all streams there were.
-    pub fn look(&mut self, delivered: u64, retransmits: u64) {
+    /// Takes in what has arrived and what was sent again of all streams there were, and whether a queue stands.
+    pub fn look(&mut self, delivered: u64, retransmits: u64, queues: bool) {
         let now = Instant::now();
         if retransmits > std::mem::replace(&mut self.retransmits, retransmits) {
             self.lost = Some(now);
+        }
+        if queues {
+            self.queued = Some(now);
         }
         if let Some((at, before)) = self.last.replace((now, delivered)) {
             let passed = now.saturating_duration_since(at).max(Duration::from_millis(1));
@@ -81,8 +118,10 @@ impl Newcomers {
         let now = self.rates.back().map_or(0.0, |&(_, rate)| rate);
         let most = self.rates.iter().map(|&(_, rate)| rate).fold(0.0, f64::max);
         let (there, more) = (f64::from(there.max(1)), f64::from(more.max(1)));
-        let lost = self.lost.is_some_and(|at| at.elapsed() <= OF_LATE);
-        let share = if lost { (SHARE - 1.0) * now / more } else { SHARE * now / there };
+        let of_late = |at: Option<Instant>| at.is_some_and(|at| at.elapsed() <= OF_LATE);
+        // What is lost by chance is lost to nobody else.
+        let full = of_late(self.lost) && of_late(self.queued);
+        let share = if full { (SHARE - 1.0) * now / more } else { SHARE * now / there };
         let each = share.max((most - now) / more);
         self.pace = (now > 0.0).then_some(each as u64);
     }
@@ -93,9 +132,9 @@ impl Pace {
     pub fn new(socket: &TcpStream, newcomers: &Newcomers) -> Self {
         let mut pace = Self { most: tcp::rate_limit(socket).min(tcp::EVENLY), start: None };
         if let Some(info) = tcp::info(socket).filter(|info| info.rtt >= NEAR) {
-            let held = newcomers.pace.map(|rate| (rate, Instant::now()));
+            let held = newcomers.pace.map(Held::at);
             pace.start = Some(SlowStart { retransmits: info.retransmits, held, queued: false });
-            pace.tell(socket, held.map_or(tcp::EVENLY, |(rate, _)| rate));
+            pace.tell(socket, held.map_or(tcp::EVENLY, |held| held.rate as u64));
         }
         pace
     }
@@ -105,33 +144,35 @@ impl Pace {
         self.start.is_some()
     }
 
+    /// Whether it is held back.
+    pub fn is_held(&self) -> bool {
+        self.start.is_some_and(|start| start.held.is_some())
+    }
+
     /// Whether a queue stood while it began.
     pub fn is_queued(&self) -> bool {
         self.start.is_some_and(|start| start.queued)
     }
 
-    /// Holds it back where a queue stands, lets it have a little more as time passes, and lets it go after a loss.
+    /// Holds it back where a queue stands, lets it have a little more as time passes, and lets it go after a loss, or where something
+    /// else holds it back.
     pub fn tend(&mut self, socket: &TcpStream, info: &TcpInfo) {
         let Some(start) = &mut self.start else { return };
-        let now = Instant::now();
-        if info.retransmits > start.retransmits {
+        let other = |held: Held| held.rate > RELEASE * info.delivery as f64;
+        if info.retransmits > start.retransmits || start.held.is_some_and(other) {
             self.start = None;
             return self.tell(socket, tcp::EVENLY);
         }
-        let queue = info.rtt.saturating_sub(info.least_rtt);
-        let queues = queue > (info.least_rtt / QUEUE_SHARE).clamp(QUEUE.0, QUEUE.1);
+        let queues = queues(info);
         start.queued |= queues;
-        let rate = match start.held {
-            Some((rate, _)) if queues => rate,
-            Some((rate, since)) => {
-                let passed = now.saturating_duration_since(since);
-                (rate as f64 * GROWTH.powf(passed.as_secs_f64())) as u64
-            }
-            None if queues && !info.app_limited && info.delivery > 0 => info.delivery,
+        match &mut start.held {
+            Some(held) => held.grow(queues, info),
+            None if queues && !info.app_limited && info.delivery > 0 => start.held = Some(Held::at(info.delivery)),
             None => return,
-        };
-        start.held = Some((rate, now));
-        self.tell(socket, rate);
+        }
+        if let Some(held) = start.held {
+            self.tell(socket, held.rate as u64);
+        }
     }
 
     /// Lets it send no more than so many bytes a second.

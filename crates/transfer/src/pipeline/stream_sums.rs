@@ -1,6 +1,7 @@
 //! `TCP_INFO` of many streams, summed up.
 
 use crate::counters::StreamCounters;
+use crate::pipeline::evenness::Pace;
 use crate::sys::tcp::TcpInfo;
 
 /// Adds what only grows while a connection lasts.
@@ -27,12 +28,14 @@ pub(super) struct StreamSums {
 }
 
 impl StreamSums {
-    /// One more, which has moved so many bytes since the last count.
-    pub(super) fn add(&mut self, info: &TcpInfo, moved: u64) {
+    /// One more, which has moved so many bytes since the last count, and has this pace.
+    pub(super) fn add(&mut self, info: &TcpInfo, moved: u64, pace: Option<Pace>) {
         let counters = &mut self.counters;
         let least_us = info.least_rtt.as_micros() as u64;
         counters.count += 1;
         counters.app_limited += u16::from(info.app_limited);
+        counters.queued += u16::from(pace.is_some_and(|pace| pace.is_queued()));
+        counters.held += u16::from(pace.is_some_and(|pace| pace.is_held()));
         counters.min_rtt_us = match counters.min_rtt_us {
             0 => least_us,
             us if least_us > 0 => us.min(least_us),
@@ -80,7 +83,7 @@ mod tests {
         for (info, moved) in
             [(info(0, 100, true), 1000), (info(30, 200, false), 3000), (info(20, 0, false), 2000)]
         {
-            sums.add(&info, moved);
+            sums.add(&info, moved, None);
             add(&mut all, &info);
         }
         assert_eq!(all.acknowledged, Some(15));

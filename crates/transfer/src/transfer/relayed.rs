@@ -98,6 +98,8 @@ fn sound(seen: &Observation) -> Observation {
         waited: seen.waited.map(|waited| waited.filter(|&waited| share(waited))),
         draining: seen.draining.map(|workers| amount(workers).min(u16::MAX.into())),
         streams: seen.streams.filter(shares),
+        queued: amount(seen.queued).min(1.0),
+        held: amount(seen.held).min(1.0),
         ..seen.clone()
     }
 }

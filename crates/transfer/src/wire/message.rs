@@ -115,6 +115,8 @@ tagged!(Observation, "an observation" {
     24 => streams,
     26 => cpu,
     28 => remaining,
+    30 => queued,
+    32 => held,
 });
 
 /// Everything said in a session.
