@@ -79,7 +79,17 @@ pub struct Ramp {
 impl Ramp {
     /// A ramp that begins with `asked` streams and ends with `most`.
     pub const fn new(asked: u16, most: u16) -> Self {
-        Self { asked, most, begun: None, rounds: 0, catch_up: 0, before: 0.0, peak: 0.0, level: 0, since_loss: None }
+        Self {
+            asked,
+            most,
+            begun: None,
+            rounds: 0,
+            catch_up: 0,
+            before: 0.0,
+            peak: 0.0,
+            level: 0,
+            since_loss: None,
+        }
     }
 
     /// Takes in what the kernel tells; to be asked every few milliseconds.
@@ -117,13 +127,12 @@ impl Ramp {
         match self.since_loss {
             Some(0) if self.level > LEVEL + 2 * OVERFLOW && !queues => RampStep::Ends(RampEnd::Losses),
             Some(0) if self.level <= LEVEL + 2 * OVERFLOW => RampStep::Waits,
-            _ if queues || self.level < LEVEL => match self.level > LEVEL {
+            _ if queues || seen.queued > 0 || self.level < LEVEL => match self.level > LEVEL {
                 true => RampStep::Ends(RampEnd::Full),
                 false => RampStep::Waits,
             },
             Some(rounds) if rounds < OVERFLOW => RampStep::Waits,
             Some(_) if rate > COLLAPSED * self.peak => RampStep::Ends(RampEnd::Full),
-            _ if seen.queued > 0 && self.level > LEVEL => RampStep::Ends(RampEnd::Full),
             Some(_) => self.ask(seen, (self.peak / rate.max(1.0)).min(GROWTH)),
             None => self.ask(seen, GROWTH),
         }
@@ -141,5 +150,107 @@ impl Ramp {
         self.asked = (wanted as u16).min(self.most);
         (self.rounds, self.level, self.since_loss) = (0, 0, None);
         RampStep::Asks(self.asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::ByteCount;
+
+    const TRIP_MS: u64 = 100;
+    const SEGMENT: u64 = 1448;
+
+    /// A path of so many bytes a round trip, with streams that double theirs until they have their cap or it overflows.
+    struct Path {
+        carries: f64,
+        cap: f64,
+        /// What is left of windows after they have overflowed the path.
+        left: f64,
+        windows: Vec<f64>,
+        grows: bool,
+        seen: PathSample,
+    }
+
+    impl Path {
+        fn new(carries: f64, cap: f64, left: f64) -> Self {
+            let seen = PathSample {
+                rtt: Duration::from_millis(TRIP_MS),
+                min_rtt: Duration::from_millis(TRIP_MS),
+                segment: ByteCount(SEGMENT),
+                ..PathSample::default()
+            };
+            Self { carries, cap, left, windows: Vec::new(), grows: true, seen }
+        }
+
+        /// A round trip with so many streams.
+        fn pass(&mut self, streams: u16) -> PathSample {
+            self.windows.resize(usize::from(streams), 10.0 * SEGMENT as f64);
+            let sum: f64 = self.windows.iter().sum();
+            self.seen.at += Duration::from_millis(TRIP_MS);
+            self.seen.delivered.0 += sum.min(self.carries) as u64;
+            self.seen.streams = streams;
+            if sum > 1.1 * self.carries {
+                self.seen.retransmits += 100;
+                self.windows.iter_mut().for_each(|window| *window *= self.left);
+                self.grows = false;
+            }
+            for window in &mut self.windows {
+                let factor = if self.grows || *window < self.carries / 40.0 { 2.0 } else { 1.01 };
+                *window = (*window * factor).min(self.cap);
+            }
+            self.seen
+        }
+
+        /// With how many streams a ramp ends, after how many round trips, and why.
+        fn ramp(&mut self, most: u16) -> (u16, u32, RampEnd) {
+            let (mut streams, mut ramp) = (1, Ramp::new(1, most));
+            for round in 1..200 {
+                match ramp.look(self.pass(streams)) {
+                    RampStep::Waits => {}
+                    RampStep::Asks(more) => streams = more,
+                    RampStep::Ends(why) => return (streams, round, why),
+                }
+            }
+            panic!("it does not end");
+        }
+    }
+
+    #[test]
+    fn one_stream_that_fills_the_path_is_enough() {
+        let (streams, rounds, why) = Path::new(2e6, f64::INFINITY, 0.45).ramp(32);
+        assert_eq!((streams, why), (1, RampEnd::Full));
+        assert!(rounds < 20, "{rounds} round trips");
+    }
+
+    #[test]
+    fn streams_with_a_cap_of_their_own_become_more_until_the_path_is_full() {
+        let (streams, rounds, _) = Path::new(2e6, 1.3e5, 0.8).ramp(64);
+        assert!((16..=32).contains(&streams), "{streams} where 15.4 fill it");
+        assert!(rounds < 60, "{rounds} round trips");
+        let bounded = Path::new(2e6, 1.3e5, 0.8).ramp(4);
+        assert_eq!((bounded.0, bounded.2), (4, RampEnd::Most));
+    }
+
+    #[test]
+    fn where_windows_collapse_others_fill_the_gap() {
+        let (streams, _, why) = Path::new(2e6, f64::INFINITY, 0.15).ramp(32);
+        assert!(streams > 1, "{streams}: {why:?}");
+    }
+
+    #[test]
+    fn who_waits_for_something_to_send_is_given_no_more_streams() {
+        let mut path = Path::new(2e6, 3e4, 1.0);
+        path.seen.app_limited = 1;
+        let (streams, _, why) = path.ramp(32);
+        assert_eq!((streams, why), (1, RampEnd::Idle));
+    }
+
+    #[test]
+    fn streams_that_wait_in_a_queue_as_they_begin_fill_a_path_with_others() {
+        let mut path = Path::new(2e6, 5e4, 1.0);
+        path.seen.queued = 1;
+        let (streams, _, why) = path.ramp(32);
+        assert_eq!((streams, why), (1, RampEnd::Full));
     }
 }

@@ -198,6 +198,8 @@ impl Published {
             loss: None,
             rtt: None,
             streams: None,
+            queued: 0.0,
+            held: 0.0,
             cpu: Ends::default(),
             remaining: None,
         }

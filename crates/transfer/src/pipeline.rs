@@ -16,8 +16,8 @@ pub mod work;
 mod stream_sums;
 
 pub(crate) mod dialer;
-pub(crate) mod joint;
 mod evenness;
+pub(crate) mod joint;
 
 pub(crate) mod data_streams;
 pub(crate) mod send;

@@ -85,6 +85,8 @@ fn seen(epoch: &Epoch) -> Observation {
             app_limited: streams.app_limited,
             spread: streams.spread,
         }),
+        queued: 0.0,
+        held: 0.0,
         cpu: epoch.cpu,
         remaining: None,
     }

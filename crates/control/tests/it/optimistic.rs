@@ -191,6 +191,8 @@ fn observation(rng: &mut Rng, at: u64, concurrency: Concurrency) -> Observation 
         loss: told(rng).then(|| rng.log_uniform(1e-6, 1.0)),
         rtt: told(rng).then(|| trip(rng)),
         streams: told(rng).then(|| Streams { min_rtt: Some(trip(rng)), ..Streams::default() }),
+        queued: 0.0,
+        held: 0.0,
         cpu: Ends {
             sender: told(rng).then(|| CpuLoad { ours: rng.unit(), idle: 0.3 * rng.unit() }),
             receiver: None,

@@ -84,6 +84,8 @@ prop_compose! {
             loss,
             rtt: None,
             streams: None,
+            queued: 0.0,
+            held: 0.0,
             cpu: Ends::default(),
             remaining: left.map(|(bytes, files)| Remaining { bytes, files }),
         })

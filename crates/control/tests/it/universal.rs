@@ -30,6 +30,8 @@ fn seen(second: u64, n: Concurrency, mbps: [u64; 3], scale: u64) -> Observation 
         loss: Some(0.001),
         rtt: Some(Duration::from_millis(20)),
         streams: None,
+        queued: 0.0,
+        held: 0.0,
         cpu: Ends::default(),
         remaining: None,
     }

@@ -342,7 +342,8 @@ impl<F> DataStreams<F> {
     pub(crate) fn tend_starts(&self) -> bool {
         let mut starts = false;
         for flight in self.flights.lock().live.values_mut() {
-            if let (Some(socket), Some(pace)) = (&flight.socket, flight.pace.as_mut().filter(|pace| pace.starts()))
+            if let (Some(socket), Some(pace)) =
+                (&flight.socket, flight.pace.as_mut().filter(|pace| pace.starts()))
                 && let Some(info) = tcp::info(socket)
             {
                 pace.tend(socket, &info);
@@ -357,7 +358,9 @@ impl<F> DataStreams<F> {
         let flights = &mut *self.flights.lock();
         flights.newcomers.join(there, more);
         // Who is parked begins anew, too.
-        for flight in flights.live.values_mut().filter(|flight| flight.moved == 0 && flight.unconfirmed.is_empty()) {
+        for flight in
+            flights.live.values_mut().filter(|flight| flight.moved == 0 && flight.unconfirmed.is_empty())
+        {
             flight.pace = flight.socket.as_ref().map(|socket| Pace::new(socket, &flights.newcomers));
         }
     }

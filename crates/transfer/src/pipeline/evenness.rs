@@ -85,7 +85,8 @@ impl Held {
         let passed = now.saturating_duration_since(self.changed).as_secs_f64();
         let since = now.saturating_duration_since(self.since).as_secs_f64();
         let window = 3.0 * CUBIC * since * since * passed * info.segment as f64;
-        let more = if queues { window / info.rtt.as_secs_f64() } else { self.rate * (GROWTH.powf(passed) - 1.0) };
+        let more =
+            if queues { window / info.rtt.as_secs_f64() } else { self.rate * (GROWTH.powf(passed) - 1.0) };
         (self.rate, self.changed) = (self.rate + more, now);
     }
 }
@@ -167,7 +168,9 @@ impl Pace {
         start.queued |= queues;
         match &mut start.held {
             Some(held) => held.grow(queues, info),
-            None if queues && !info.app_limited && info.delivery > 0 => start.held = Some(Held::at(info.delivery)),
+            None if queues && !info.app_limited && info.delivery > 0 => {
+                start.held = Some(Held::at(info.delivery))
+            }
             None => return,
         }
         if let Some(held) = start.held {
@@ -179,5 +182,61 @@ impl Pace {
     pub fn tell(&self, socket: &TcpStream, rate: u64) {
         // A system that cannot be told sends as before.
         let _ = tcp::limit_rate(socket, rate.min(self.most));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::clock::manual;
+    use crate::sys::thread;
+
+    fn info(rtt_ms: u64, delivery: u64) -> TcpInfo {
+        let ms = Duration::from_millis;
+        TcpInfo { rtt: ms(rtt_ms), least_rtt: ms(40), delivery, segment: 1448, ..TcpInfo::default() }
+    }
+
+    #[test]
+    fn a_queue_is_told_from_round_trips_that_vary() {
+        assert!(!queues(&info(44, 0)) && queues(&info(46, 0)));
+    }
+
+    #[test]
+    fn who_is_held_back_grows_by_a_factor_and_in_a_queue_as_cubic_does() {
+        let _clock = manual::stop();
+        let after = |rtt_ms, seconds: u64| {
+            let mut held = Held::at(1_000_000);
+            for _ in 0..100 * seconds {
+                thread::sleep(Duration::from_millis(10));
+                held.grow(rtt_ms > 45, &info(rtt_ms, 0));
+            }
+            held.rate / 1e6
+        };
+        let (free, queued) = (after(40, 2), after(60, 10));
+        assert!((2.2..2.3).contains(&free), "{free}");
+        // 0.4 · 10³ segments a round trip of 60 ms.
+        let window = 400.0 * 1448.0 / 0.06 / 1e6;
+        assert!((0.98 * window..1.02 * window).contains(&(queued - 1.0)), "{queued}");
+    }
+
+    #[test]
+    fn who_joins_has_a_share_or_the_gap_and_in_a_full_path_next_to_nothing() {
+        let _clock = manual::stop();
+        let paced = |moved: [u64; 3], lost: u64, queues: bool| {
+            let (mut newcomers, mut sum) = (Newcomers::default(), 0);
+            newcomers.look(0, 0, false);
+            for bytes in moved {
+                thread::sleep(Duration::from_secs(1));
+                sum += bytes;
+                newcomers.look(sum, lost, queues);
+            }
+            newcomers.join(4, 8);
+            newcomers.pace
+        };
+        assert_eq!(paced([4000; 3], 0, false), Some(1250), "a quarter more than each of four");
+        assert_eq!(paced([4000; 3], 9, false), Some(1250), "what is lost by chance is nobody's");
+        assert_eq!(paced([4000; 3], 9, true), Some(125), "a quarter of all among eight");
+        assert_eq!(paced([20_000, 20_000, 4000], 9, true), Some(2000), "what is missing");
+        assert_eq!(paced([0; 3], 0, false), None, "nothing is under way");
     }
 }

@@ -38,8 +38,8 @@ mod naming;
 mod owner;
 mod reading;
 mod resending;
-mod streaming;
 mod starting;
+mod streaming;
 mod yielding;
 
 use acceptance::Acceptance;
@@ -179,7 +179,7 @@ impl Sender {
                 }
             })
         };
-        if !shared.data_streams.joint().is_some() {
+        if shared.data_streams.joint().is_none() {
             starting::follow(&shared);
         }
         let owner = SenderOwner::start(&shared, agreed, happened, &share.threads);

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_control::{
-    BitRate, Bounds, Concurrency, Environment, Host, Observation, PathSample, PerStage, Proposal, Ramp, RampStep,
+    BitRate, Bounds, Concurrency, Environment, Host, Observation, PathSample, PerStage, Proposal, Ramp,
+    RampStep,
 };
 
 use crate::counters::Glimpse;

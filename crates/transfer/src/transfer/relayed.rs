@@ -124,7 +124,8 @@ impl Environment for RelayedTransfer {
 
     fn heed(&mut self, proposal: &Proposal, bounds: PerStage<Bounds>) {
         let ramps_to = if proposal.ramps { bounds.network.max } else { 0 };
-        self.next = Step { short: proposal.short_epochs, yields: proposal.yields, ramps_to, ..Step::default() };
+        self.next =
+            Step { short: proposal.short_epochs, yields: proposal.yields, ramps_to, ..Step::default() };
     }
 
     fn step(&mut self, setpoint: Concurrency) -> Result<Option<Observation>> {

@@ -37,7 +37,8 @@ fn follow(sender: &SenderState) {
     let (mut rate, mut limited) = (BackgroundRate::default(), false);
     while !sender.is_stopped() {
         let yields = sender.yields.wanted.load(Relaxed);
-        if let Some(seen) = sender.data_streams.path_sample(sender.tally.started.elapsed()).filter(|_| yields) {
+        if let Some(seen) = sender.data_streams.path_sample(sender.tally.started.elapsed()).filter(|_| yields)
+        {
             sender.data_streams.limit_rate(Some(rate.next(seen)));
             limited = true;
         } else if !yields && std::mem::take(&mut limited) {
