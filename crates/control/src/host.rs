@@ -13,8 +13,6 @@ pub struct Host {
     pub round_trip: Option<Duration>,
     /// Network streams that the other end is known to bear from the first second.
     pub streams: Option<u16>,
-    /// Whether streams may become more within an epoch, as [`Ramp`](crate::Ramp) says, so that few are a good beginning.
-    pub ramps: bool,
     /// What the path held when it was last seen.
     pub remembered: Option<PathMemory>,
 }

@@ -39,8 +39,9 @@ pub mod units;
 pub mod arrival;
 
 // What a path shows many times a second: what others leave, and how many streams it takes.
-pub mod background;
 pub mod path_sample;
+
+pub mod background;
 pub mod ramp;
 
 // What is seen, what it is worth.

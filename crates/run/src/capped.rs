@@ -109,7 +109,6 @@ mod tests {
         processors: Some(3),
         round_trip: Some(Duration::from_millis(70)),
         streams: None,
-        ramps: false,
         remembered: None,
     };
 

@@ -255,13 +255,6 @@ impl Running for LiveTransfer {
         }
     }
 
-    fn ramps(&self) -> bool {
-        match &*self.side {
-            Side::Send(sender) => !sender.is_joined(),
-            Side::Receive(..) => false,
-        }
-    }
-
     fn path_sample(&self) -> Option<PathSample> {
         match &*self.side {
             Side::Send(sender) => sender.path_sample(self.started.elapsed()),

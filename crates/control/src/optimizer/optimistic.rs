@@ -207,11 +207,7 @@ impl Optimizer for Optimistic {
     fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
         let start = host.processors.map_or(START, |processors| START.min(processors));
         self.round_trip = host.round_trip;
-        let streams = match host.round_trip {
-            _ if host.ramps && self.share == Share::Fair => 4,
-            Some(time) if time >= FAR => FAR_START,
-            _ => start,
-        };
+        let streams = if host.round_trip >= Some(FAR) { FAR_START } else { start };
         let (mut start, mut reason) =
             (PerStage::new(start, host.streams.unwrap_or(streams), start), "begins");
         if let Some(memory) = &host.remembered {
@@ -275,7 +271,6 @@ mod tests {
             processors,
             round_trip: Some(Duration::from_millis(ms)),
             streams,
-            ramps: false,
             remembered: None,
         };
         for (host, wanted) in [

@@ -15,7 +15,7 @@ use crate::counters::StreamCounters;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::manifest::BLOCK;
 use crate::pipeline::dialer::Dialer;
-use crate::pipeline::evenness::{self, Newcomers, Pace};
+use crate::pipeline::evenness::{self, Newcomers, StreamPace};
 use crate::pipeline::joint::{JoinedStream, Joint};
 use crate::pipeline::staging::Block;
 use crate::pipeline::stream_sums::{StreamSums, add};
@@ -112,7 +112,7 @@ struct Flight<F> {
     /// Bytes that may wait in the kernel to be sent.
     queued: u32,
     /// How fast it may send.
-    pace: Option<Pace>,
+    pace: Option<StreamPace>,
     /// Where they wait, and what was sent until it is acknowledged.
     buffer: SendBuffer,
     /// Whether the receiver has taken anything from it.
@@ -198,7 +198,7 @@ impl<F> DataStreams<F> {
             return Ok(None);
         }
         let flight = Flight {
-            pace: socket.as_ref().map(|socket| Pace::new(socket, &flights.newcomers)),
+            pace: socket.as_ref().map(|socket| StreamPace::new(socket, &flights.newcomers)),
             unconfirmed: VecDeque::new(),
             confirmed: 0,
             socket,
@@ -361,7 +361,7 @@ impl<F> DataStreams<F> {
         for flight in
             flights.live.values_mut().filter(|flight| flight.moved == 0 && flight.unconfirmed.is_empty())
         {
-            flight.pace = flight.socket.as_ref().map(|socket| Pace::new(socket, &flights.newcomers));
+            flight.pace = flight.socket.as_ref().map(|socket| StreamPace::new(socket, &flights.newcomers));
         }
     }
 

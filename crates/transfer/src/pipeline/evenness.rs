@@ -9,10 +9,10 @@
 //! what all moved of late. What it is held at grows slowly, and ends with the first loss, which ends slow start, too.
 
 use std::collections::VecDeque;
-use std::net::TcpStream;
 use std::time::Duration;
 
 use crate::sys::clock::Instant;
+use crate::sys::net::TcpStream;
 use crate::sys::tcp::{self, TcpInfo};
 
 /// Factor on what those that are there move: so much may one have that joins them, and where a queue has overflowed of late all of
@@ -49,7 +49,7 @@ pub(super) struct Newcomers {
 
 /// How fast one stream may send.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct StreamPace {
     /// What this host allows it.
     most: u64,
     /// While it has lost nothing, and so doubles its window each round trip unless it is held back.
@@ -128,7 +128,7 @@ impl Newcomers {
     }
 }
 
-impl Pace {
+impl StreamPace {
     /// The pace of a stream that begins on `socket`.
     pub fn new(socket: &TcpStream, newcomers: &Newcomers) -> Self {
         let mut pace = Self { most: tcp::rate_limit(socket).min(tcp::EVENLY), start: None };

@@ -214,11 +214,6 @@ impl Sender {
         yielding::set(&self.shared, yields);
     }
 
-    /// Whether the receiver is in this process, so that the kernel tells nothing.
-    pub fn is_joined(&self) -> bool {
-        self.shared.data_streams.joint().is_some()
-    }
-
     /// What the kernel tells of the streams at `at`, if any is under way.
     pub fn path_sample(&self, at: Duration) -> Option<PathSample> {
         self.shared.data_streams.path_sample(at)

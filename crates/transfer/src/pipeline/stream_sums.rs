@@ -1,7 +1,7 @@
 //! `TCP_INFO` of many streams, summed up.
 
 use crate::counters::StreamCounters;
-use crate::pipeline::evenness::Pace;
+use crate::pipeline::evenness::StreamPace;
 use crate::sys::tcp::TcpInfo;
 
 /// Adds what only grows while a connection lasts.
@@ -29,7 +29,7 @@ pub(super) struct StreamSums {
 
 impl StreamSums {
     /// One more, which has moved so many bytes since the last count, and has this pace.
-    pub(super) fn add(&mut self, info: &TcpInfo, moved: u64, pace: Option<Pace>) {
+    pub(super) fn add(&mut self, info: &TcpInfo, moved: u64, pace: Option<StreamPace>) {
         let counters = &mut self.counters;
         let least_us = info.least_rtt.as_micros() as u64;
         counters.count += 1;

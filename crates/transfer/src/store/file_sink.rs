@@ -4,7 +4,6 @@
 //! from their paths' hashes; a finished one is renamed into place. Every path is resolved beneath the
 //! destination (see [`confined`]).
 
-use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -37,6 +36,7 @@ use crate::sys::sync::{Mutex, OnceLock};
 use crate::terms::{Purpose, Verify};
 use crate::text::show;
 
+mod directories;
 mod mounts;
 mod refused;
 mod spellings;
@@ -44,6 +44,7 @@ mod still_there;
 mod unfinished;
 mod work_names;
 
+use directories::{Directories, FilledDirectory};
 pub(crate) use refused::no_room;
 use refused::{
     IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, there_by_now, unreached, unusable,
@@ -83,24 +84,6 @@ pub struct FileSink {
     settled: Mutex<Settled>,
     work_settled: OnceLock<Result<(), Errno>>,
     filled: Mutex<Filled>,
-}
-
-/// Directories beneath the destination that are kept open.
-#[derive(Debug, Default)]
-struct Directories {
-    looked_up: HashMap<Vec<u8>, Arc<Root>>,
-    /// Files were renamed into these, so each stays the one of its path until that is known to be durable.
-    renamed_into: HashMap<Vec<u8>, FilledDirectory>,
-    /// The last that was asked for: neighbours follow each other.
-    last: Option<(Vec<u8>, Arc<Root>)>,
-}
-
-/// One that files were renamed into.
-#[derive(Debug)]
-struct FilledDirectory {
-    directory: Arc<Root>,
-    /// What the last of them is called.
-    name: Vec<u8>,
 }
 
 /// Where beneath `root` the files of the destination `path` lie, and what the one file is called there, if it is `single`

@@ -26,6 +26,9 @@ const LOOK: Duration = Duration::from_millis(20);
 const READ: Duration = Duration::from_millis(100);
 const STARVED: f64 = 0.9;
 
+/// Round trips from which on a ramp comes before the first epoch.
+const FAR: Duration = Duration::from_millis(5);
+
 /// No ramp is waited for any longer.
 const LONGEST_RAMP: Duration = Duration::from_secs(10);
 
@@ -63,11 +66,6 @@ pub trait Running: Send {
 
     /// Lets its streams yield to whatever else is on the path, or no more.
     fn yields(&mut self, _yields: bool) {}
-
-    /// Whether its streams begin here, so that the kernel tells of them as soon as there are some.
-    fn ramps(&self) -> bool {
-        false
-    }
 
     /// What the kernel tells of its streams now, if they begin here.
     fn path_sample(&self) -> Option<PathSample> {
@@ -146,7 +144,7 @@ impl<R: Running> Environment for Paced<R> {
 
     fn host(&self) -> Host {
         let (round_trip, streams) = self.run.other_end();
-        Host { round_trip, streams, ramps: self.run.ramps(), ..this_host() }
+        Host { round_trip, streams, ..this_host() }
     }
 
     fn heed(&mut self, proposal: &Proposal, bounds: PerStage<Bounds>) {
@@ -171,14 +169,16 @@ impl<R: Running> Environment for Paced<R> {
                 if wait_for_data(run, begun + self.pace.epoch, setpoint.network)?.is_none() {
                     return Ok(None);
                 }
-                if let Some(most) = self.ramps {
+                // Near by, an epoch is as short as a ramp.
+                let ramps = self.ramps.filter(|_| run.round_trip() >= FAR);
+                if let Some(most) = ramps {
                     let Some(ramped) = ramp(run, setpoint, most)? else { return Ok(None) };
                     setpoint = ramped;
                     self.setpoint = Some(setpoint);
                 }
                 begun = Instant::now();
                 // Only now it is known for sure how long the path is.
-                pace = match self.ramps {
+                pace = match ramps {
                     Some(_) => self.pace.after_ramp(run.round_trip()),
                     None => self.pace.shortened(run.warm_up()),
                 };

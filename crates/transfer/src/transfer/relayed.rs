@@ -119,7 +119,7 @@ impl Environment for RelayedTransfer {
     }
 
     fn host(&self) -> Host {
-        Host { round_trip: self.round_trip, ramps: true, ..this_host() }
+        Host { round_trip: self.round_trip, ..this_host() }
     }
 
     fn heed(&mut self, proposal: &Proposal, bounds: PerStage<Bounds>) {
