@@ -91,6 +91,8 @@ pub(crate) struct Arrivals {
 pub(crate) struct DataStreams<F> {
     supply: Supply,
     flights: Mutex<Flights<F>>,
+    /// A stream has begun, or none will.
+    begun: Condvar,
 }
 
 #[derive(Debug)]
@@ -150,7 +152,7 @@ impl<F> DataStreams<F> {
             newcomers: Newcomers::default(),
             closed: false,
         };
-        Self { supply, flights: Mutex::new(flights) }
+        Self { supply, flights: Mutex::new(flights), begun: Condvar::default() }
     }
 
     /// A stream that the peer dialled.
@@ -212,6 +214,7 @@ impl<F> DataStreams<F> {
             worker,
         };
         flights.live.insert(index, flight);
+        self.begun.notify_all();
         Ok(Some(DataStream { index, leads, useful }))
     }
 
@@ -337,20 +340,26 @@ impl<F> DataStreams<F> {
         }
     }
 
-    /// Holds back streams that begin where a queue stands; to be called every few milliseconds while this says so: some have lost
-    /// nothing yet.
-    pub(crate) fn tend_starts(&self) -> bool {
-        let mut starts = false;
+    /// Waits until streams begin; not so once no more are to.
+    pub(crate) fn wait_for_starts(&self) -> bool {
+        let starts = |flight: &Flight<F>| flight.pace.is_some_and(|pace| pace.starts());
+        let mut flights = self.flights.lock();
+        while !flights.closed && !flights.live.values().any(starts) {
+            flights = self.begun.wait(flights);
+        }
+        !flights.closed
+    }
+
+    /// Holds back streams that begin where a queue stands; to be called every few milliseconds.
+    pub(crate) fn tend_starts(&self) {
         for flight in self.flights.lock().live.values_mut() {
             if let (Some(socket), Some(pace)) =
                 (&flight.socket, flight.pace.as_mut().filter(|pace| pace.starts()))
                 && let Some(info) = tcp::info(socket)
             {
                 pace.tend(socket, &info);
-                starts |= pace.starts();
             }
         }
-        starts
     }
 
     /// So many streams become so many more: those that are new from now on are paced.
@@ -363,6 +372,7 @@ impl<F> DataStreams<F> {
         {
             flight.pace = flight.socket.as_ref().map(|socket| StreamPace::new(socket, &flights.newcomers));
         }
+        self.begun.notify_all();
     }
 
     /// What the kernel tells of the path at `at`; `None` where no stream is under way.
@@ -418,6 +428,7 @@ impl<F> DataStreams<F> {
     pub fn abort(&self) {
         let mut flights = self.flights.lock();
         flights.closed = true;
+        self.begun.notify_all();
         flights.live.values().for_each(Flight::cut);
         drop(flights);
         if let Supply::Join(joint) = &self.supply {

@@ -162,14 +162,15 @@ impl StreamPace {
         let other = |held: Held| held.rate > RELEASE * info.delivery as f64;
         if info.retransmits > start.retransmits || start.held.is_some_and(other) {
             self.start = None;
-            return self.tell(socket, tcp::EVENLY);
+            self.tell(socket, tcp::EVENLY);
+            return;
         }
         let queues = queues(info);
         start.queued |= queues;
         match &mut start.held {
             Some(held) => held.grow(queues, info),
             None if queues && !info.app_limited && info.delivery > 0 => {
-                start.held = Some(Held::at(info.delivery))
+                start.held = Some(Held::at(info.delivery));
             }
             None => return,
         }

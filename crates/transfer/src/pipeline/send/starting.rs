@@ -6,17 +6,16 @@ use std::time::Duration;
 use super::SenderState;
 use crate::sys::thread;
 
-/// How often it is looked while streams begin, and while none does.
+/// How often it is looked while streams begin.
 const TICK: Duration = Duration::from_millis(10);
-const IDLE: Duration = Duration::from_millis(50);
 
 /// Follows the streams of `sender` until it is stopped.
 pub(super) fn follow(sender: &Arc<SenderState>) {
     let followed = Arc::clone(sender);
     let follow = move || {
-        while !followed.is_stopped() {
-            let starts = followed.data_streams.tend_starts();
-            thread::sleep(if starts { TICK } else { IDLE });
+        while followed.data_streams.wait_for_starts() {
+            followed.data_streams.tend_starts();
+            thread::sleep(TICK);
         }
     };
     if let Err(error) = thread::Builder::new().name("starts".to_owned()).spawn(follow) {
