@@ -401,7 +401,7 @@ fn a_list_that_is_refused_before_it_begins_is_one_object_of_its_kind() {
         ("put", ["src/", "s3://bucket-without-a-region-or-keys/"], ""),
     ];
     for (command, paths, why) in lines {
-        let (code, object) = world.json(&[command, "-n", paths[0], paths[1]]);
+        let (code, object) = world.json(&[command, "--dry-run", paths[0], paths[1]]);
         assert_ne!(code, 0, "{object}");
         assert_eq!(object["dry_run"], true, "{object}");
         assert!(object["error"].as_str().is_some_and(|error| error.contains(why)), "{object}");

@@ -28,7 +28,8 @@ const HURT: f64 = 0.25;
 const STANDING: f64 = 0.03;
 /// ... and of the longest there was: where packets are lost at random a short one comes and goes.
 const DEEP: f64 = 0.5;
-/// Share of the streams: so many that have waited in a queue since they began tell that others are there.
+/// Share of the streams: so many that have waited in a queue since they began tell that others are there, and so many that have
+/// nothing to send make round trips longer without a queue.
 const MANY: f64 = 0.5;
 /// A queue of less, in s, may be one of a host that is busy.
 const QUEUE: f64 = 2e-3;
@@ -236,7 +237,8 @@ impl Recovery {
         self.emptied = same && self.full && self.spare;
         self.stands = queue >= (STANDING * least).max(DEEP * self.longest_queue);
         let shared = works && !alike && kernel.receiver_limited < HELD;
-        self.queueing = began || shared && self.stands && queue >= QUEUE;
+        let told = kernel.app_limited < MANY;
+        self.queueing = began || shared && told && self.stands && queue >= QUEUE;
         self.full = shared && lost && self.stands;
         // Those that share a queue differ too, but together they move what it lets through; and those that were let go, or have
         // just begun, by when they did.

@@ -30,7 +30,7 @@ const STARVED: f64 = 0.9;
 const FAR: Duration = Duration::from_millis(5);
 
 /// No ramp is waited for any longer.
-const LONGEST_RAMP: Duration = Duration::from_secs(10);
+const LONGEST_RAMP: Duration = Duration::from_secs(6);
 
 /// How uncertain the mean of a short epoch may be, as a share of it: a step on the way up is told by a
 /// factor of two to four.
@@ -170,7 +170,8 @@ impl<R: Running> Environment for Paced<R> {
                     return Ok(None);
                 }
                 // Near by, an epoch is as short as a ramp.
-                let ramps = self.ramps.filter(|_| run.round_trip() >= FAR);
+                let far = run.path_sample().is_some_and(|seen| seen.min_rtt >= FAR);
+                let ramps = self.ramps.filter(|_| far);
                 if let Some(most) = ramps {
                     let Some(ramped) = ramp(run, setpoint, most)? else { return Ok(None) };
                     setpoint = ramped;
