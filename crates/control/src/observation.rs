@@ -106,7 +106,7 @@ pub struct Observation {
     /// The share of streams that have waited in a queue ever since they began, so that the sender holds them back, 0 to 1.
     #[serde(default)]
     pub queued: f64,
-    /// The share of streams that the sender holds back, as they began in a queue or beside others, 0 to 1.
+    /// The share of streams that the sender holds back, as they began in a queue, 0 to 1.
     #[serde(default)]
     pub held: f64,
     /// What each end's processors did; not known of an end that is not ours.

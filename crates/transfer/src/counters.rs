@@ -99,7 +99,7 @@ pub struct StreamCounters {
     pub app_limited: u16,
     /// Of these, that have waited in a queue ever since they began, and are held back for it.
     pub(crate) queued: u16,
-    /// Of these, that are held back as they began there or beside others.
+    /// Of these, that are held back as they began in a queue.
     pub(crate) held: u16,
     /// The shortest round trip that any of them has seen, in µs; 0 if unknown.
     pub min_rtt_us: u64,

@@ -15,7 +15,7 @@ use crate::counters::StreamCounters;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::manifest::BLOCK;
 use crate::pipeline::dialer::Dialer;
-use crate::pipeline::evenness::{self, Newcomers, StreamPace};
+use crate::pipeline::evenness::StreamPace;
 use crate::pipeline::joint::{JoinedStream, Joint};
 use crate::pipeline::staging::Block;
 use crate::pipeline::stream_sums::{StreamSums, add};
@@ -99,7 +99,6 @@ pub(crate) struct DataStreams<F> {
 struct Flights<F> {
     live: HashMap<u32, Flight<F>>,
     retired: TcpInfo,
-    newcomers: Newcomers,
     closed: bool,
 }
 
@@ -146,12 +145,7 @@ enum Leads {
 impl<F> DataStreams<F> {
     /// Streams of this supply.
     pub fn new(supply: Supply) -> Self {
-        let flights = Flights {
-            live: HashMap::new(),
-            retired: TcpInfo::default(),
-            newcomers: Newcomers::default(),
-            closed: false,
-        };
+        let flights = Flights { live: HashMap::new(), retired: TcpInfo::default(), closed: false };
         Self { supply, flights: Mutex::new(flights), begun: Condvar::default() }
     }
 
@@ -200,7 +194,7 @@ impl<F> DataStreams<F> {
             return Ok(None);
         }
         let flight = Flight {
-            pace: socket.as_ref().map(|socket| StreamPace::new(socket, &flights.newcomers)),
+            pace: socket.as_ref().map(StreamPace::new),
             unconfirmed: VecDeque::new(),
             confirmed: 0,
             socket,
@@ -319,13 +313,10 @@ impl<F> DataStreams<F> {
     /// a stream is quick, and nothing in it can go by another one: where it becomes slow, all else has long
     /// arrived before that does. Where a buffer holds a stream back, it is raised.
     pub(crate) fn tend_queues(&self) {
-        let flights = &mut *self.flights.lock();
-        let (mut sum, mut queues) = (flights.retired, false);
+        let mut flights = self.flights.lock();
         for flight in flights.live.values_mut() {
             let Some(socket) = &flight.socket else { continue };
             let Some(info) = tcp::info(socket) else { continue };
-            add(&mut sum, &info);
-            queues |= !flight.unconfirmed.is_empty() && evenness::queues(&info);
             let bytes = u128::from(info.delivery) * QUEUED.as_millis() / 1000;
             let queued = u32::try_from(bytes).unwrap_or(u32::MAX).max(LEAST_QUEUED);
             // A system that cannot be told sends as before.
@@ -334,9 +325,6 @@ impl<F> DataStreams<F> {
                 flight.queued = queued;
             }
             flight.buffer.look(socket, &info);
-        }
-        if let Some(delivered) = sum.delivered.filter(|_| !flights.live.is_empty()) {
-            flights.newcomers.look(delivered, sum.retransmits, queues);
         }
     }
 
@@ -360,19 +348,6 @@ impl<F> DataStreams<F> {
                 pace.tend(socket, &info);
             }
         }
-    }
-
-    /// So many streams become so many more: those that are new from now on are paced.
-    pub(crate) fn join(&self, there: u16, more: u16) {
-        let flights = &mut *self.flights.lock();
-        flights.newcomers.join(there, more);
-        // Who is parked begins anew, too.
-        for flight in
-            flights.live.values_mut().filter(|flight| flight.moved == 0 && flight.unconfirmed.is_empty())
-        {
-            flight.pace = flight.socket.as_ref().map(|socket| StreamPace::new(socket, &flights.newcomers));
-        }
-        self.begun.notify_all();
     }
 
     /// What the kernel tells of the path at `at`; `None` where no stream is under way.

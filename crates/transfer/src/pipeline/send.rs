@@ -203,9 +203,6 @@ impl Sender {
         // Who moves most stays: the others would need long to fill its gap.
         let fewer = setpoint.network < self.streams.size();
         let best = if fewer { self.shared.data_streams.by_rate() } else { Vec::new() };
-        if let Some(more) = setpoint.network.checked_sub(self.streams.size()).filter(|&more| more > 0) {
-            self.shared.data_streams.join(self.streams.size(), more);
-        }
         self.streams.resize_to_best(setpoint.network, &best);
     }
 
