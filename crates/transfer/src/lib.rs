@@ -9,7 +9,7 @@
 //! `tidegate_control`'s loop runs it.
 //!
 //! ```text
-//! transfer    route: From, To, Setup, begin · link: Link · Interrupt, Pace · Running, Paced, Tracked: what else runs
+//! transfer    route: From, To, SourceOrigin, Setup, begin · link: Link · Interrupt, Pace · Running, Paced, Tracked: what else runs
 //!             file_client: FileClient: files without a transfer
 //! endpoint    Endpoint, Config, ticket_from_state: what others send to and get from · access: tokens for HTTP
 //!

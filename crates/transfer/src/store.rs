@@ -110,6 +110,19 @@ pub trait Source: Send + Sync {
     fn has_read_stage(&self) -> bool {
         true
     }
+
+    /// Whether it is one single file, which a destination may give a new name.
+    fn is_single_file(&self) -> bool {
+        false
+    }
+
+    /// How many readers it bears, if it bears no number of them.
+    fn most_readers(&self) -> Option<u16> {
+        None
+    }
+
+    /// Nothing more is wanted of it: who waits in it for a server shall not.
+    fn stop(&self) {}
 }
 
 /// Reads one range of one version of a file, front to back.

@@ -38,6 +38,7 @@ use tidegate_spec::run::PutRun;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::offer::warn_left_out;
+use tidegate_transfer::store::Source;
 use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::sync::Mutex;

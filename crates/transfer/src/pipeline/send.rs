@@ -277,6 +277,7 @@ impl Drop for Sender {
 impl SenderState {
     fn stop(&self) {
         self.ending.stopped.store(true, Relaxed);
+        self.source.stop();
         self.work.close();
         if self.ending.confirmed.load(Relaxed) {
             self.staging.close();

@@ -170,11 +170,6 @@ impl FileSource {
         }
     }
 
-    /// Whether the source is one single file, which a destination may give a new name.
-    pub fn is_single_file(&self) -> bool {
-        matches!(self.roots.as_slice(), [tree] if tree.file().is_some())
-    }
-
     /// Whether the sources before `root` leave the name of `entry` to it; `false` if it is a directory that one
     /// of them has as well, and an error if both cannot have it. Looked up, so that no list is held.
     fn is_free(&self, root: u16, inner: &[u8], entry: &Entry) -> Result<bool> {
@@ -353,6 +348,10 @@ impl Source for FileSource {
 
     fn is_moved(&self) -> bool {
         self.moved
+    }
+
+    fn is_single_file(&self) -> bool {
+        matches!(self.roots.as_slice(), [tree] if tree.file().is_some())
     }
 
     fn remove(&self, file: &Listed) -> Result<()> {

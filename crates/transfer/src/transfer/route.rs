@@ -1,6 +1,7 @@
 //! Begins a transfer: push, pull, third-party, or memory to memory. A route only says which end is
 //! local and which stages exist; everything after that is the same.
 
+use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -57,11 +58,25 @@ pub fn random_run() -> RunId {
     *random::bytes().first_chunk().expect("long enough")
 }
 
+/// What makes a source for each try of a copy, where that is neither a path nor an endpoint.
+pub trait SourceOrigin: fmt::Debug + Send + Sync {
+    /// What it names, as a transfer is called after it: the same for the same.
+    fn identity(&self) -> Vec<u8>;
+
+    /// A source of it that offers what `setup` selects.
+    ///
+    /// # Errors
+    /// There is nothing, or `setup` asks for what it cannot do.
+    fn open(&self, setup: &Setup) -> Result<Box<dyn Source>>;
+}
+
 /// Where data comes from.
 #[derive(Clone, Debug)]
 pub enum From {
     /// Local paths as typed.
     Local(Vec<Vec<u8>>),
+    /// What another crate knows how to read.
+    Origin(Arc<dyn SourceOrigin>),
     /// Paths at an endpoint.
     Endpoint(Address, Vec<Vec<u8>>),
     /// Zeros made here.
@@ -191,12 +206,10 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
                 .selecting(setup.selection.clone())?
                 .mirrored(setup.deletion.is_some())?
                 .moved(setup.moving)?;
-            let single = source.is_single_file();
-            let identity = local_identity(paths)?;
-            let id = transfer_id(&[b"push", &identity, &address.identity(), &address.path]);
-            let id = setup.id_of(id);
-            let sink = SinkSpec::Files { path: address.path.clone(), single };
-            push(Box::new(source), address, setup.link(address)?, RequestKind::Receive { id, sink }, setup)
+            push_files(Box::new(source), &local_identity(paths)?, address, setup)
+        }
+        (From::Origin(origin), To::Endpoint(address)) => {
+            push_files(origin.open(setup)?, &origin.identity(), address, setup)
         }
         (From::Zero(memory), To::Endpoint(address)) => {
             let id = *random::bytes().first_chunk().expect("long enough");
@@ -217,11 +230,25 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
         (From::EndpointZero(source, memory), To::Endpoint(destination)) => {
             third_party(source, SourceSpec::Zero(*memory), destination, setup)
         }
-        (From::Local(_), To::Local(_)) => nonsense("both sides are local: one needs an endpoint"),
+        (From::Local(_) | From::Origin(_), To::Local(_)) => {
+            nonsense("both sides are local: one needs an endpoint")
+        }
         (_, To::Null) | (From::Zero(_) | From::EndpointZero(..), To::Local(_)) => {
             nonsense("memory is measured against an endpoint, and not into files")
         }
     }
+}
+
+/// Sends the files of `source`, which `identity` names, to the endpoint at `address`.
+fn push_files(
+    source: Box<dyn Source>,
+    identity: &[u8],
+    address: &Address,
+    setup: &Setup,
+) -> Result<Transfer> {
+    let id = setup.id_of(transfer_id(&[b"push", identity, &address.identity(), &address.path]));
+    let sink = SinkSpec::Files { path: address.path.clone(), single: source.is_single_file() };
+    push(source, address, setup.link(address)?, RequestKind::Receive { id, sink }, setup)
 }
 
 /// Sends `source` to the endpoint at `address` over a session with it; used by initiators and by endpoints told to.
@@ -233,7 +260,7 @@ pub(crate) fn push(
     setup: &Setup,
 ) -> Result<Transfer> {
     let has_write_stage = !matches!(kind, RequestKind::Receive { sink: SinkSpec::Null, .. });
-    let sources = source.sources();
+    let (sources, most_readers) = (source.sources(), source.most_readers());
     sources.check_size()?;
     let preamble = Preamble {
         selection: setup.told_rules(),
@@ -259,7 +286,10 @@ pub(crate) fn push(
     accepted(link.accepted_meanwhile(&mut || owner.turn().map(drop))?.token);
     sender.accepted();
     let Link { outbox, inbox, .. } = link;
-    let bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
+    let mut bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
+    if let Some(most) = most_readers.filter(|_| !bounds.read.is_fixed()) {
+        bounds.read = Bounds::new(1, most.clamp(1, setup.terms.max_workers));
+    }
     let side = (Side::Send(sender), Owner::Send(owner));
     let address = address.clone();
     let in_words = move |error| destination_as_typed(error, &address);
