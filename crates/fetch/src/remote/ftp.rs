@@ -6,20 +6,27 @@
 //! control connection only, whatever address the server names, so that no server makes us talk to a third.
 
 mod control;
+mod listing;
 
 use std::collections::HashMap;
 use std::io::{self, Read};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use tidegate_transfer::error::ErrorKind;
 use url::Url;
 
 use self::control::{Control, Key, Silence, Transfer, Trouble};
+use self::listing::FtpEntry;
+use super::index::{Link, Lists};
 use super::login::{Login, Logins, decoded_bytes};
 use super::settings::ServerSettings;
 use super::tls::Tls;
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
+
+/// What stays as it is of a name in a URL.
+const IN_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// Silent servers that are remembered.
 const SILENT: usize = 1024;
@@ -184,6 +191,20 @@ impl Remote for Ftp {
     }
 }
 
+impl Lists for Ftp {
+    fn list(&mut self, url: &Url, _start: &Url) -> Result<Vec<Link>, Refusal> {
+        let path = directory_of(url)?;
+        let entries = self.with(url, |control| control.list(&path))?;
+        let link = |entry: FtpEntry| {
+            let slash = if entry.is_directory { "/" } else { "" };
+            let encoded = percent_encode(entry.name.as_bytes(), IN_NAME);
+            let url = url.join(&format!("{encoded}{slash}")).ok()?;
+            Some(Link { url, name: entry.name.into_bytes(), is_directory: entry.is_directory })
+        };
+        Ok(entries.into_iter().filter_map(link).collect())
+    }
+}
+
 /// Why `version` is not what is asked for.
 fn unfit(ask: &Ask<'_>, version: &Version) -> Option<Refusal> {
     if ask.version.is_some_and(|wanted| wanted.differs(version)) {
@@ -199,20 +220,38 @@ fn unfit(ask: &Ask<'_>, version: &Version) -> Option<Refusal> {
 /// The path of a URL as the server takes it: relative to where a login begins (RFC 1738, section 3.2.2), so
 /// an absolute one begins with `%2F`.
 fn path_of(url: &Url) -> Result<String, Refusal> {
-    let refuse = |what: &str| Refusal::new(Why::Senseless, format!("{}: {what}", shown(url)));
-    let path = url.path().strip_prefix('/').unwrap_or(url.path());
+    let path = url.path();
     let path = match path.rsplit_once(";type=") {
         Some((front, kind)) if kind.len() == 1 => front,
         _ => path,
     };
-    let path = String::from_utf8(decoded_bytes(path)).map_err(|_| refuse("its path is no UTF-8"))?;
+    let path = decoded(url, path)?;
     if path.is_empty() || path.ends_with('/') {
-        return Err(refuse("this is no file"));
-    }
-    if path.contains(['\r', '\n', '\0']) {
-        return Err(refuse("its path has a line break, which FTP cannot say"));
+        return Err(refuse(url, "this is no file"));
     }
     Ok(path)
+}
+
+/// The path of a URL as that of a directory: empty for the one where a login begins, else without a slash at its end.
+fn directory_of(url: &Url) -> Result<String, Refusal> {
+    let path = decoded(url, url.path())?;
+    match path.trim_end_matches('/') {
+        "" if path.starts_with('/') => Ok("/".to_owned()),
+        path => Ok(path.to_owned()),
+    }
+}
+
+fn decoded(url: &Url, path: &str) -> Result<String, Refusal> {
+    let path = decoded_bytes(path.strip_prefix('/').unwrap_or(path));
+    let path = String::from_utf8(path).map_err(|_| refuse(url, "its path is no UTF-8"))?;
+    match path.contains(['\r', '\n', '\0']) {
+        true => Err(refuse(url, "its path has a line break, which FTP cannot say")),
+        false => Ok(path),
+    }
+}
+
+fn refuse(url: &Url, what: &str) -> Refusal {
+    Refusal::new(Why::Senseless, format!("{}: {what}", shown(url)))
 }
 
 fn refusal(url: &Url, trouble: &Trouble) -> Refusal {

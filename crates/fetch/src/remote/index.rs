@@ -1,5 +1,5 @@
-//! What lies beneath a directory that a web server lists as a page, as names: links of Apache, nginx, caddy, Python's
-//! `http.server` and the like lead to what is in it.
+//! What lies beneath a directory, as names, where a server lists one directory at a time: as a page whose links lead to what
+//! is in it, as those of Apache, nginx, caddy, Python's `http.server` and the like do, or by FTP.
 
 use std::collections::{HashSet, VecDeque};
 use std::thread;
@@ -25,9 +25,15 @@ const MAX_PAGE: u64 = 64 << 20;
 const TRIES: u32 = 5;
 const WAIT: Duration = Duration::from_millis(200);
 
-/// What is listed, a page at a time. It waits for the server.
-pub(crate) struct Index {
-    http: Http,
+/// Who tells what is in a directory.
+pub(crate) trait Lists: Send {
+    /// What is in the directory at `url`, which lies in `start` or is that.
+    fn list(&mut self, url: &Url, start: &Url) -> Result<Vec<Link>, Refusal>;
+}
+
+/// What is listed, a directory at a time. It waits for the server.
+pub(crate) struct Index<L> {
+    lists: L,
     start: Url,
     /// Directories to look at, the next one last: where, what it is called beneath the first, and how deep it is.
     left: Vec<(Url, Vec<u8>, usize)>,
@@ -38,17 +44,20 @@ pub(crate) struct Index {
     any: bool,
 }
 
-/// What a link of a page leads to.
+/// Something in a directory.
 #[derive(Debug, PartialEq, Eq)]
-struct Link {
-    url: Url,
-    name: Vec<u8>,
-    is_directory: bool,
+pub(crate) struct Link {
+    /// Where it is.
+    pub url: Url,
+    /// Its name, which nobody has checked.
+    pub name: Vec<u8>,
+    /// Whether it is a directory; then its URL ends in a slash.
+    pub is_directory: bool,
 }
 
-impl Index {
+impl<L: Lists> Index<L> {
     /// Lists what lies beneath `url`.
-    pub fn new(http: Http, url: &Url) -> Self {
+    pub fn new(lists: L, url: &Url) -> Self {
         let mut start = url.clone();
         start.set_query(None);
         start.set_fragment(None);
@@ -56,12 +65,11 @@ impl Index {
             start.set_path(&format!("{}/", start.path()));
         }
         let left = vec![(start.clone(), Vec::new(), 0)];
-        Self { http, start, left, ready: VecDeque::new(), directories: 1, files: 0, any: false }
+        Self { lists, start, left, ready: VecDeque::new(), directories: 1, files: 0, any: false }
     }
 
     fn look(&mut self, url: &Url, path: &[u8], depth: usize) -> Result<()> {
-        let (page, bytes) = self.page(url).map_err(|refusal| refusal.error)?;
-        for link in links(&page, &String::from_utf8_lossy(&bytes)) {
+        for link in self.links(url).map_err(|refusal| refusal.error)? {
             let path = match join(path, &link.name) {
                 Ok(path) => path,
                 Err(error) => {
@@ -101,10 +109,10 @@ impl Index {
         Err(Error::new(ErrorKind::Usage, why))
     }
 
-    fn page(&mut self, url: &Url) -> Result<(Url, Vec<u8>), Refusal> {
+    fn links(&mut self, url: &Url) -> Result<Vec<Link>, Refusal> {
         let mut wait = WAIT;
         for _ in 1..TRIES {
-            match self.try_page(url) {
+            match self.lists.list(url, &self.start) {
                 Err(refusal) if refusal.why.retry() != Retry::Never => {
                     tracing::debug!("{}", refusal.error);
                     thread::sleep(refusal.retry_after.unwrap_or(wait).min(16 * WAIT));
@@ -113,11 +121,13 @@ impl Index {
                 other => return other,
             }
         }
-        self.try_page(url)
+        self.lists.list(url, &self.start)
     }
+}
 
-    fn try_page(&mut self, url: &Url) -> Result<(Url, Vec<u8>), Refusal> {
-        let beneath = self.start.path();
+impl Lists for Http {
+    fn list(&mut self, url: &Url, start: &Url) -> Result<Vec<Link>, Refusal> {
+        let beneath = start.path();
         // The same host may ask for encryption.
         let encrypted = |next: &Url| {
             let usual = |url: &Url| url.port().is_none();
@@ -130,11 +140,12 @@ impl Index {
         let may = |next: &Url| {
             (next.origin() == url.origin() || encrypted(next)) && next.path().starts_with(beneath)
         };
-        self.http.page(url, MAX_PAGE, may)
+        let (page, bytes) = self.page(url, MAX_PAGE, may)?;
+        Ok(links(&page, &String::from_utf8_lossy(&bytes)))
     }
 }
 
-impl Iterator for Index {
+impl<L: Lists> Iterator for Index<L> {
     type Item = Named;
 
     fn next(&mut self) -> Option<Named> {

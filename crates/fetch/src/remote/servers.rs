@@ -59,9 +59,13 @@ impl Servers {
         self
     }
 
-    /// What lies beneath the directory at `url`, as its web server lists it.
+    /// What lies beneath the directory at `url`, as its web server or FTP server lists it.
     pub fn tree(&self, url: &Url) -> Names {
-        Box::new(Index::new(Http::new(Arc::clone(&self.http)), url))
+        match url.scheme() {
+            #[cfg(feature = "ftp")]
+            "ftp" | "ftps" => Box::new(Index::new(Ftp::new(Arc::clone(&self.ftp)), url)),
+            _ => Box::new(Index::new(Http::new(Arc::clone(&self.http)), url)),
+        }
     }
 
     /// What lies beneath `url`, if that can be listed: `s3://bucket/prefix/`, `gs://bucket/prefix/`.

@@ -19,6 +19,7 @@ use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::text;
 use url::Url;
 
+use super::listing::FtpEntry;
 use crate::foreign::io_again;
 use crate::remote::login::Login;
 use crate::remote::settings::ServerSettings;
@@ -281,6 +282,10 @@ pub(crate) struct Control {
     unmade: Arc<AtomicBool>,
     /// Whether it knows `REST`, if it was asked.
     restart: Option<bool>,
+    /// Whether it knows `MLSD`, as far as it was asked.
+    has_facts: bool,
+    /// Where a login begins, if that was asked.
+    home: Option<String>,
     is_ipv4: bool,
     timeout: Duration,
     silence: Silence,
@@ -358,6 +363,8 @@ impl Control {
             is_proven: false,
             unmade,
             restart: None,
+            has_facts: true,
+            home: None,
             is_ipv4: address.is_ipv4(),
             timeout,
             silence,
@@ -439,6 +446,47 @@ impl Control {
             let is_about_file = matches!(first.reply(), Some((425 | 550, _)));
             return Err(if is_about_file { first } else { trouble });
         }
+    }
+
+    /// What is in the directory at `path`. It is gone to for that, as servers take some characters of a path that they are
+    /// to list for patterns or options.
+    pub fn list(&mut self, path: &str) -> Result<Vec<FtpEntry>, Trouble> {
+        let home = match &self.home {
+            Some(home) => home.clone(),
+            None => self.home.insert(self.ftp.pwd()?).clone(),
+        };
+        let absolute = match path {
+            "" => home.clone(),
+            path if path.starts_with('/') => path.to_owned(),
+            path => format!("{}/{path}", home.trim_end_matches('/')),
+        };
+        self.ftp.cwd(absolute)?;
+        let mut lines = self.lines();
+        if self.extended
+            && self.is_ipv4
+            && !self.is_proven
+            && lines.as_ref().is_err_and(|t| self.may_be_epsv(t))
+        {
+            self.extend(false);
+            lines = self.lines();
+        }
+        // Files are asked for from where a login begins.
+        self.ftp.cwd(home)?;
+        let facts = self.has_facts;
+        Ok(lines?.iter().filter_map(|line| FtpEntry::read(line, facts)).collect())
+    }
+
+    /// The listing of the directory where it is: as facts, if the server knows those.
+    fn lines(&mut self) -> Result<Vec<String>, Trouble> {
+        if self.has_facts {
+            match self.ftp.mlsd(None).map_err(Trouble::from) {
+                Err(trouble) if matches!(trouble.reply(), Some((500..=504, _))) => self.has_facts = false,
+                listed => return listed.inspect(|_| self.is_proven = true),
+            }
+        }
+        let listed = self.ftp.list(None)?;
+        self.is_proven = true;
+        Ok(listed)
     }
 
     /// Asks for a data connection that is not used, and fails if there is no answer: else RETR would be waited for in vain.
