@@ -9,6 +9,7 @@
 //! | one file to get | [`record::Record`], in a stream of [`record::Named`] |
 //! | to talk to servers | [`remote::servers::Servers`], which gives each worker a [`remote::Remote`] |
 //! | a bound of connections a host | [`host::ceilings::Ceilings`], and what hosts bore before: [`host::held::HeldCeilings`] |
+//! | to copy them to an endpoint | [`server_source::ServerOrigin`], for `tidegate_transfer`'s `begin` |
 //! | to get files | [`get::Download`], told by [`get::DownloadSettings`], telling by [`get::DownloadEvent`] |
 //! | their content as one stream | [`pipe::pipe`] |
 //! | how fast connections bring it | [`ranges::read`] |
@@ -21,6 +22,7 @@
 pub mod checksum;
 pub(crate) mod choice;
 pub(crate) mod foreign;
+pub(crate) mod umask;
 
 pub mod record;
 
@@ -38,6 +40,9 @@ pub mod host;
 
 pub mod get;
 pub mod pipe;
+
+// What copies them elsewhere.
+pub mod server_source;
 
 // What connections bring, measured.
 pub mod ranges;

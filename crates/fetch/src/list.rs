@@ -34,7 +34,7 @@ use crate::foreign::error as escaped;
 use crate::record::{Named, Names, Record};
 
 use input::{Input, ListParser};
-use name::path_of;
+pub(crate) use name::{beneath, path_of};
 
 pub use name::{SCHEMES, is_host_and_path, public, url};
 pub use options::{ListFormat, Options, Words};

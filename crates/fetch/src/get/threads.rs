@@ -32,6 +32,7 @@ use crate::host::ceilings::CONNECTIONS;
 use crate::host::quickest::Quickest;
 use crate::record::Names;
 use crate::remote::Remotes;
+use crate::umask::umask;
 
 /// How long workers that wait for a server are waited for at the end; what they hold is not needed.
 const LETTING_GO: Duration = Duration::from_secs(2);
@@ -196,11 +197,4 @@ impl Drop for DownloadThreads {
     fn drop(&mut self) {
         self.stop();
     }
-}
-
-/// The process's umask, which can be read without setting it only from here.
-fn umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    mask.and_then(|mask| u32::from_str_radix(mask.trim(), 8).ok()).unwrap_or(0o022)
 }

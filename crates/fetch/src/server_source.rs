@@ -1,0 +1,149 @@
+//! Files of others' servers as a source of copies: listed as they are named, read in ranges, each of one version.
+//!
+//! Nothing is kept of a listed file but a hash of its name: where it lies follows from its path, and which version was
+//! listed from its fingerprint, which every answer is held against.
+
+mod line;
+mod look;
+mod names;
+mod place;
+mod reader;
+mod seen;
+mod walk;
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::filter::Filter;
+use tidegate_transfer::manifest::Kind;
+use tidegate_transfer::offer::DirectoryNames;
+use tidegate_transfer::selection::Selection;
+use tidegate_transfer::store::{Found, Listed, RangeReader, Source};
+use tidegate_transfer::sys::sync::Mutex;
+use tidegate_transfer::terms::Links;
+use tidegate_transfer::transfer::route::{Setup, SourceOrigin};
+use url::Url;
+
+use crate::remote::servers::{ServerSettings, Servers};
+use line::LinePool;
+use names::ListedNames;
+use place::ServerPlace;
+use reader::ServerReader;
+use walk::Walk;
+
+/// What servers have under these URLs: each a file, or with a slash at its end all that lies beneath.
+#[derive(Clone, Debug)]
+pub struct ServerOrigin {
+    urls: Vec<Url>,
+    settings: ServerSettings,
+    retry_for: Duration,
+}
+
+impl ServerOrigin {
+    /// Nothing is asked yet. A server that is away is waited for as long as `retry_for`.
+    ///
+    /// # Errors
+    /// One of them is no URL of a server's file.
+    pub fn new(urls: &[String], settings: ServerSettings, retry_for: Duration) -> Result<Self> {
+        let urls = urls.iter().map(|url| crate::list::url(url)).collect::<Result<Vec<_>>>()?;
+        if urls.len() > usize::from(u16::MAX) {
+            return Err(Error::new(ErrorKind::Usage, "more than 65535 sources in one command"));
+        }
+        Ok(Self { urls, settings, retry_for })
+    }
+}
+
+impl SourceOrigin for ServerOrigin {
+    fn identity(&self) -> Vec<u8> {
+        let urls: Vec<String> = self.urls.iter().map(crate::remote::signed::identity).collect();
+        urls.join("\0").into_bytes()
+    }
+
+    fn open(&self, setup: &Setup) -> Result<Box<dyn Source>> {
+        refuse_what_servers_lack(setup)?;
+        let filter = setup.selection.filter()?;
+        if !filter.is_whole() {
+            let why = "rules that are read from files of each directory need a source with directories: a server's listing has none to read them from, so give the rules by --filter or --exclude-from";
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        let servers = Arc::new(Servers::new(&self.settings));
+        let interrupt = setup.interrupt.clone();
+        let lines = LinePool::new(servers.clone(), setup.terms.max_workers, self.retry_for, interrupt);
+        let places = self.urls.iter().map(|url| ServerPlace::find(url, &servers, &lines));
+        let places = places.collect::<Result<Vec<_>>>()?;
+        if setup.selection.listed && !matches!(&places[..], [place] if !place.is_file()) {
+            let why = "a list of files names what lies in one source, which must be one directory";
+            return Err(Error::new(ErrorKind::Usage, why));
+        }
+        let names = setup.deletion.is_some().then(Mutex::default);
+        let selection = setup.selection.clone();
+        Ok(Box::new(ServerSource { lines: Arc::new(lines), places, selection, filter, names }))
+    }
+}
+
+/// Refuses what is asked for that no server's listing can answer.
+fn refuse_what_servers_lack(setup: &Setup) -> Result<()> {
+    let why = if setup.moving {
+        "--move removes files at the source, and a server's files stay there: leave it out"
+    } else if setup.selection.one_file_system {
+        "--one-file-system is for directories of a host, and a server tells of no file systems: leave it out"
+    } else if setup.terms.links == Links::Follow {
+        "--links follow is for directories of a host, and a server tells of no links: leave it out"
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::Usage, why))
+}
+
+/// Files of servers.
+pub struct ServerSource {
+    lines: Arc<LinePool>,
+    places: Vec<ServerPlace>,
+    selection: Selection,
+    filter: Filter,
+    /// What was listed, for a mirror.
+    names: Option<Mutex<ListedNames>>,
+}
+
+impl fmt::Debug for ServerSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerSource").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
+impl Source for ServerSource {
+    fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
+        Walk::new(self, found).run();
+        Ok(())
+    }
+
+    fn names(&self, told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
+        match &self.names {
+            Some(names) => names.lock().tell(&self.places, told),
+            None => Err(Error::protocol("names were asked for, and nothing is to be deleted")),
+        }
+    }
+
+    fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>> {
+        let Kind::File { size, fingerprint } = file.entry.kind else {
+            return Err(Error::protocol("only files are read"));
+        };
+        let url = self.places[usize::from(file.root)].url(&file.entry.path)?;
+        Ok(Box::new(ServerReader::new(Arc::clone(&self.lines), url, size, fingerprint, range)))
+    }
+
+    fn is_single_file(&self) -> bool {
+        matches!(&self.places[..], [place] if place.is_file())
+    }
+
+    fn most_readers(&self) -> Option<u16> {
+        Some(self.lines.room(self.places.iter().map(ServerPlace::base)))
+    }
+
+    fn stop(&self) {
+        self.lines.stop();
+    }
+}
