@@ -27,10 +27,26 @@ pub fn route(sources: &[OsString], destination: &OsStr) -> Result<Route, Error> 
         return Ok(Route::Put);
     }
     let Some(server) = sources.iter().find(|source| end(source).is_server()) else { return Ok(Route::Copy) };
-    check_get(sources, destination)?;
+    if let Some(other) = sources.iter().find(|source| !end(source).is_server()) {
+        let other = Place::parse(other)?.show();
+        let why = format!("{other} is at no server, and other sources are: copy them by themselves");
+        return Err(usage(why));
+    }
     is_here(cfg!(feature = "ftp") || end(server) != End::Ftp, "ftp", server)?;
     is_here(cfg!(feature = "get"), "get", server)?;
-    Ok(Route::Get)
+    match is_got(sources, destination)? {
+        true => Ok(Route::Get),
+        false => Ok(Route::Copy),
+    }
+}
+
+/// Whether `get` does a copy from servers: of files and of what is in buckets, into a directory of this host.
+fn is_got(sources: &[OsString], destination: &OsStr) -> Result<bool, Error> {
+    let is_directory = |place: &OsStr| place.as_encoded_bytes().ends_with(b"/");
+    let is_here = matches!(Place::parse(destination)?, Place::Local(_));
+    let are_listed =
+        sources.iter().any(|source| matches!(end(source), End::Web | End::Ftp) && is_directory(source));
+    Ok(is_here && !are_listed && (is_directory(destination) || Path::new(destination).is_dir()))
 }
 
 /// Refuses `place` where the feature that it needs is not here.
@@ -61,28 +77,4 @@ fn check_put(sources: &[OsString], destination: &OsStr) -> Result<(), Error> {
         )));
     }
     Ok(())
-}
-
-/// What servers have is got into a directory of this host.
-fn check_get(sources: &[OsString], destination: &OsStr) -> Result<(), Error> {
-    if let Some(other) = sources.iter().find(|source| !end(source).is_server()) {
-        let other = Place::parse(other)?.show();
-        return Err(usage(format!(
-            "{other} is at no server, and other sources are: copy them by themselves"
-        )));
-    }
-    let place = Place::parse(destination)?;
-    let there = place.show();
-    if !matches!(place, Place::Local(_)) {
-        let why =
-            format!("what a server has is copied to a path of this host, not to {there}: copy it here first");
-        return Err(usage(why));
-    }
-    let is_directory = destination.as_encoded_bytes().ends_with(b"/") || Path::new(destination).is_dir();
-    match is_directory {
-        true => Ok(()),
-        false => Err(usage(format!(
-            "what a server has keeps its name: write {there}/ for the directory that it goes into"
-        ))),
-    }
 }

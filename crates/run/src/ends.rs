@@ -3,14 +3,16 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_contract::redact;
 use tidegate_spec::control::Control;
 use tidegate_spec::pair::{Pair, PathKey, Site};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::terms::{DataPlane, Terms, Verify};
 use tidegate_transfer::text::show;
-use tidegate_transfer::transfer::route::{From, Setup, To};
+use tidegate_transfer::transfer::route::{From, Setup, SourceOrigin, To};
 use tidegate_transfer::wire::ticket::{Address, SCHEME};
 
 use crate::beneath::beneath_root;
@@ -32,6 +34,8 @@ pub struct Ends {
     pub title: String,
     home: Option<Home>,
     far: Far,
+    /// Where the sources are that are neither here nor at an endpoint.
+    site: Option<Site>,
 }
 
 /// The endpoint in between where both ends are here.
@@ -100,6 +104,7 @@ impl Ends {
         let source = match &self.from {
             From::Local(sources) => here(sources.first()?)?,
             From::Endpoint(address, _) => there(address, &self.far.source)?,
+            From::Origin(_) => self.site.clone()?,
             From::Zero(_) | From::EndpointZero(..) => return None,
         };
         let destination = match (&self.to, &self.home) {
@@ -126,7 +131,7 @@ impl Ends {
 
     /// Memory at one end and nowhere at the other.
     pub fn of_memory(from: From, to: To, title: String) -> Self {
-        Self { from, to, title, home: None, far: Far::default() }
+        Self { from, to, title, home: None, far: Far::default(), site: None }
     }
 
     /// From the paths `typed` to `destination`. From here to here goes through an endpoint of our own, on
@@ -140,7 +145,6 @@ impl Ends {
         refuse_servers(typed, destination)?;
         let (sources, destination) = (sources(typed)?, Place::parse(destination)?);
         let title = format!("{} → {}", shown_sources(typed), destination.show());
-        let here = matches!((&sources, &destination), (Sources::Local(_), Place::Local(_)));
         let (from, source) = match sources {
             Sources::Local(paths) => (From::Local(paths), None),
             Sources::Endpoint(address, paths) => (From::Endpoint(address, paths), None),
@@ -148,7 +152,39 @@ impl Ends {
                 (From::Endpoint(placeholder(&target, Vec::new()), paths), Some(target))
             }
         };
-        let (to, sink, home) = match destination {
+        let here = matches!(from, From::Local(_));
+        let Destination { to, sink, home } = Destination::of(destination, here, terms, trust)?;
+        Ok(Self { from, to, title, home, far: Far { source, destination: sink }, site: None })
+    }
+
+    /// From `origin`, whose first file is at the address `first`, to `destination`.
+    pub fn of_origin(
+        origin: Arc<dyn SourceOrigin>,
+        first: &str,
+        destination: &OsStr,
+        terms: &mut Terms,
+        trust: &TrustArgs,
+    ) -> Result<Self> {
+        refuse_servers(&[], destination)?;
+        let destination = Place::parse(destination)?;
+        let title = format!("{} → {}", redact::public_text(first), destination.show());
+        let Destination { to, sink, home } = Destination::of(destination, true, terms, trust)?;
+        let far = Far { source: None, destination: sink };
+        Ok(Self { from: From::Origin(origin), to, title, home, far, site: Site::of(first).ok() })
+    }
+}
+
+/// Where data goes, and what is needed for that.
+struct Destination {
+    to: To,
+    sink: Option<Target>,
+    home: Option<Home>,
+}
+
+impl Destination {
+    /// `place`, for data that this host has or reads if it is sent from `here`.
+    fn of(place: Place, here: bool, terms: &mut Terms, trust: &TrustArgs) -> Result<Self> {
+        let (to, sink, home) = match place {
             Place::Endpoint(address) => (To::Endpoint(address), None, None),
             Place::Ssh(target, path) => (To::Endpoint(placeholder(&target, path)), Some(target), None),
             Place::Local(path) if here => {
@@ -160,8 +196,7 @@ impl Ends {
             }
             Place::Local(path) => (To::Local(path), None, None),
         };
-        let far = Far { source, destination: sink };
-        Ok(Self { from, to, title, home, far })
+        Ok(Self { to, sink, home })
     }
 }
 

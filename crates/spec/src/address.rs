@@ -46,7 +46,7 @@ const SCHEMES: [(&str, End); 10] = [
 /// What moves data from one address to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Route {
-    /// `tidegate copy`: files of this host and of endpoints.
+    /// `tidegate copy`: files of this host and of endpoints, and others' servers to an endpoint.
     Copy,
     /// `tidegate get`: others' servers, and what archives have under accessions, to this host.
     Get,
@@ -127,9 +127,8 @@ impl Route {
     /// What moves data from one end to another, if anything does.
     pub const fn of(from: End, to: End) -> Option<Self> {
         match (from, to) {
-            (End::Local | End::Endpoint | End::Ssh, End::Local | End::Endpoint | End::Ssh) => {
-                Some(Self::Copy)
-            }
+            (End::Local | End::Endpoint | End::Ssh, End::Local | End::Endpoint | End::Ssh)
+            | (End::Web | End::Store | End::Bucket | End::Ftp, End::Endpoint | End::Ssh) => Some(Self::Copy),
             (End::Web | End::Store | End::Bucket | End::Ftp | End::Archive, End::Local) => Some(Self::Get),
             (End::Local, End::Web | End::Store) => Some(Self::Put),
             (End::GridFtp, End::GridFtp | End::Local | End::Ftp)
@@ -145,7 +144,8 @@ impl Route {
     ///
     /// assert_eq!(Route::between("https://host/a.gz", "/data/"), Ok(Route::Get));
     /// assert_eq!(Route::between("SRR390728", "/data/"), Ok(Route::Get));
-    /// assert!(Route::between("https://host/a.gz", "tg://dtn/in/").is_err());
+    /// assert_eq!(Route::between("https://host/a.gz", "tg://dtn/in/"), Ok(Route::Copy));
+    /// assert!(Route::between("https://host/a.gz", "s3://bucket/in/").is_err());
     /// ```
     pub fn between(source: &str, destination: &str) -> Result<Self, String> {
         let (from, to) = (End::of(source)?, End::of(destination)?);
@@ -207,7 +207,10 @@ mod tests {
             ("s3://b/a", "file:///b", Some(Route::Get)),
             ("gsiftp://g/a", "gsiftp://h/b", Some(Route::GridFtp)),
             ("/a", "gsiftp://h/b", Some(Route::GridFtp)),
-            ("https://h/a", "tg://h/b", None),
+            ("https://h/a", "tg://h/b", Some(Route::Copy)),
+            ("S3://b/c/", "ssh://h/b", Some(Route::Copy)),
+            ("https://h/a", "s3://b/c", None),
+            ("s3://b/a", "gs://b/c", None),
             ("/a", "ftp://h/b", Some(Route::GridFtp)),
             ("ftp://g/a", "ftp://h/b", Some(Route::GridFtp)),
             ("tg://g/a", "ftp://h/b", None),

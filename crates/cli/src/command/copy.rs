@@ -1,10 +1,13 @@
-//! `tidegate copy`: push, pull, third-party, or from here to here. To and from servers of others it is `put` and `get`.
+//! `tidegate copy`: push, pull, third-party, from here to here, or from servers of others. To those it is `put`, and from them to
+//! here mostly `get`.
 
 mod dry_run;
+#[cfg(feature = "get")]
+mod from_servers;
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,7 +31,7 @@ use tidegate_spec::plane::Patience;
 use tidegate_spec::run::CopyRun;
 use tidegate_transfer::error::Result;
 use tidegate_transfer::selection::{Deletion, Selection};
-use tidegate_transfer::terms::Purpose;
+use tidegate_transfer::terms::{Purpose, Terms};
 
 use dry_run::{Listing, Shown};
 
@@ -45,8 +48,9 @@ use crate::output::OutputArgs;
 /// directory or ends in a slash. What is already there and verified is skipped; nothing is deleted, unless
 /// --delete asks for it.
 ///
-/// With s3://bucket/prefix/ or https://host/directory/ as DST it does what `tidegate put` does, and with sources that
-/// are https://, s3://, gs:// or ftp:// and a directory as DST what `tidegate get` does.
+/// Sources may be at servers, too: https://host/dir/, ftp://host/file, s3://bucket/prefix/ or gs://bucket/key. What they have passes
+/// through this host's memory. Into a directory of this host it does what `tidegate get` does, and with s3://bucket/prefix/
+/// or https://host/directory/ as DST what `tidegate put` does.
 #[derive(Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default)]
 #[command(override_usage = "tidegate copy [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
@@ -81,6 +85,10 @@ pub struct CopyArgs {
     #[command(flatten)]
     #[serde(flatten)]
     memory: MemoryArgs,
+    /// Certificates that are trusted besides the system's where servers have the sources.
+    #[arg(skip)]
+    #[serde(skip)]
+    ca: Option<PathBuf>,
 }
 
 impl From<CopyRun> for CopyArgs {
@@ -92,6 +100,7 @@ impl From<CopyRun> for CopyArgs {
             spec,
             backup: BackupDir::default(),
             output: OutputArgs::of(&setup),
+            ca: setup.ca.clone(),
             patience: setup.retry_for.map_or_else(Patience::default, |retry_for| Patience { retry_for }),
             trust: TrustArgs::of(&setup),
             control: setup.control,
@@ -148,7 +157,7 @@ pub fn run(args: &CopyArgs, caller: &Caller, verbose: bool) -> anyhow::Result<Ex
     }
     let selection = spec.filters.selection()?;
     let deletion = args.removal(&selection);
-    let ends = Ends::of(&args.paths, &mut terms, trust)?;
+    let ends = ends(args, &mut terms)?;
     let state = trust.state_dir()?;
     let key = ends.key(&terms, &control);
     let pace = pace(&control, optimizer(&control)?.as_ref());
@@ -168,6 +177,15 @@ pub fn run(args: &CopyArgs, caller: &Caller, verbose: bool) -> anyhow::Result<Ex
     let title = ends.title.clone();
     let job = Job { memory, ..args.output.job(work, &control, title, state, caller) };
     args.output.finish(job, caller)
+}
+
+/// Between what it is copied.
+fn ends(args: &CopyArgs, terms: &mut Terms) -> Result<Ends> {
+    #[cfg(feature = "get")]
+    if let Some(ends) = from_servers::ends(args, terms)? {
+        return Ok(ends);
+    }
+    Ends::of(&args.paths, terms, &args.trust)
 }
 
 /// How fast the path was, as what an earlier run over it left says, or else what the history of this host has of it.

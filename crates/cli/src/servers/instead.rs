@@ -69,6 +69,10 @@ pub fn instead(
         }
         #[cfg(feature = "get")]
         Route::Get => {
+            // What it has no option for a copy does itself.
+            if first_other::<GetArgs>(options).is_some_and(|(_, error)| is_other(&error)) {
+                return Ok(None);
+            }
             let server = sources.iter().find(|source| end(source).is_server());
             check_options::<GetArgs>(options, "get", server.map_or(destination, OsString::as_os_str))?;
             let (sources, destination) = owned();
@@ -89,27 +93,35 @@ fn check_options<T>(options: &Options, name: &str, place: &OsStr) -> Result<(), 
 where
     T: clap::Args + Serialize + DeserializeOwned + Default,
 {
-    for (option, value) in options.iter() {
-        let error = match Options::from([(option, value.clone())]).try_read::<T>() {
-            Ok(_) => continue,
-            Err(error) => error,
-        };
-        // What is a switch here and has a value there is another option.
-        let is_other = match &error {
-            OptionError::Unknown(..) => true,
-            OptionError::Value(_, value, _) => value.is_boolean(),
-            OptionError::Together(_) => false,
-        };
-        return Err(match is_other {
-            true => usage(format!(
-                "{} is for copies between hosts that run Tidegate, and {} is none: leave it out (see `tidegate {name} --help`)",
-                typed(rule_of(option, value)),
-                shown(place)
-            )),
-            false => refused::<T>(&error),
-        });
+    let Some((option, error)) = first_other::<T>(options) else { return Ok(()) };
+    Err(match is_other(&error) {
+        true => usage(format!(
+            "{} is for copies between hosts that run Tidegate, and {} is none: leave it out (see `tidegate {name} --help`)",
+            typed(option),
+            shown(place)
+        )),
+        false => refused::<T>(&error),
+    })
+}
+
+/// The first option of a copy that `T` has not, or not with its value.
+fn first_other<T>(options: &Options) -> Option<(&str, OptionError)>
+where
+    T: clap::Args + Serialize + DeserializeOwned + Default,
+{
+    options.iter().find_map(|(option, value)| {
+        let error = Options::from([(option, value.clone())]).try_read::<T>().err()?;
+        Some((rule_of(option, value), error))
+    })
+}
+
+/// Whether an option is none there; what is a switch here and has a value there is another one.
+fn is_other(error: &OptionError) -> bool {
+    match error {
+        OptionError::Unknown(..) => true,
+        OptionError::Value(_, value, _) => value.is_boolean(),
+        OptionError::Together(_) => false,
     }
-    Ok(())
 }
 
 /// The option of a copy that says `value`: each kind of rule has one of its own.
@@ -157,15 +169,23 @@ mod tests {
         };
         let said = Options::all(&*get);
         assert_eq!((said.text("optimizer"), said.text("retry_for")), (Some("aimd"), Some("3s")));
-        assert!(matches!(typed(&["--exclude=x", "a", "tg://h/"]), Ok(None)), "it is a copy");
+        for words in [
+            &["--exclude=x", "a", "tg://h/"][..],
+            &["https://h/x", "tg://h/"],
+            &["https://h/d/", "/d/"],
+            &["https://h/x", "/d/y"],
+            &["--checksum", "http://h/x", "/d/"],
+            &["-f", "- x", "s3://b/x/", "/d/"],
+        ] {
+            assert!(matches!(typed(words), Ok(None)), "{words:?} is a copy");
+        }
     }
 
     #[test]
     fn an_option_that_is_of_copies_alone_is_named() {
         for (words, wanted) in [
-            (&["--include=x", "ftp://h/x", "/d/"][..], "--include is for copies between"),
-            (&["-f", "- x", "ftp://h/x", "/d/"], "--filter is for copies between"),
-            (&["--checksum", "http://h/x", "/d/"], "--checksum is for copies between"),
+            (&["--include=x", "a", "s3://b/"][..], "--include is for copies between"),
+            (&["-f", "- x", "a", "s3://b/"], "--filter is for copies between"),
             (&["--move", "a", "s3://b/"], "--move is for copies between"),
             (&["--retry-for=3s", "a", "s3://b/"], "--retry-for is for copies between"),
             (&["--via=ssh", "a", "s3://b/"], "--via is for copies between"),

@@ -3,6 +3,7 @@
 mod advised;
 mod common;
 mod copy;
+mod copy_from_servers;
 mod dashboard;
 mod dry_run;
 mod endpoint;

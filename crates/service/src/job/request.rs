@@ -368,7 +368,9 @@ impl Request {
 
     /// What moves its data.
     pub fn route(&self) -> Result<Route, String> {
-        let mut routes = self.sources.iter().map(|source| Route::of_job(source, &self.destination));
+        // What a name stands for is an endpoint.
+        let destination = name_of(&self.destination).map_or(&self.destination[..], |_| "tg://name/");
+        let mut routes = self.sources.iter().map(|source| Route::of_job(source, destination));
         let first = routes.next().ok_or("it has no source")??;
         match routes.all(|route| route == Ok(first)) {
             true => Ok(first),
