@@ -78,6 +78,7 @@ impl SourceOrigin for ServerOrigin {
             let why = "a list of files names what lies in one source, which must be one directory";
             return Err(Error::new(ErrorKind::Usage, why));
         }
+        lines.begin();
         let names = setup.deletion.is_some().then(Mutex::default);
         let selection = setup.selection.clone();
         Ok(Box::new(ServerSource { lines: Arc::new(lines), places, selection, filter, names }))

@@ -33,6 +33,8 @@ pub(super) struct LinePool {
     idle: Mutex<Vec<Line>>,
     retry_for: Duration,
     interrupt: Interrupt,
+    /// Whether the run has begun: until then whoever begins it again sees to the waiting for a server that is away.
+    begun: AtomicBool,
     stopped: AtomicBool,
 }
 
@@ -91,8 +93,13 @@ impl LinePool {
     /// No connection yet; a server that is away is waited for as long as `retry_for`.
     pub fn new(remotes: Arc<dyn Remotes>, most: u16, retry_for: Duration, interrupt: Interrupt) -> Self {
         let hosts = Hosts::new(Ceilings::default(), Arc::default(), most, 0);
-        let (idle, stopped) = (Mutex::default(), AtomicBool::new(false));
-        Self { remotes, hosts, most, idle, retry_for, interrupt, stopped }
+        let (idle, begun, stopped) = Default::default();
+        Self { remotes, hosts, most, idle, retry_for, interrupt, begun, stopped }
+    }
+
+    /// The run has begun: a server that is away is waited for here from now on.
+    pub fn begin(&self) {
+        self.begun.store(true, Relaxed);
     }
 
     /// The connections that the hosts of `urls` bear together.
@@ -240,6 +247,7 @@ impl LinePool {
                 outlast(&refusal.error, next, &mut Tries::default())
                     .map(|_| at.saturating_duration_since(now))
             }
+            Why::Unreachable if !self.begun.load(Relaxed) => return Err(refusal),
             Why::Unreachable => {
                 let proven = line.proven.lost(host);
                 if !proven && host.turned_away(now, asked_at) {
