@@ -3,6 +3,7 @@
 //! Nothing is kept of a listed file but a hash of its name: where it lies follows from its path, and which version was
 //! listed from its fingerprint, which every answer is held against.
 
+mod front;
 mod line;
 mod look;
 mod names;
@@ -10,6 +11,7 @@ mod place;
 mod reader;
 mod seen;
 mod walk;
+mod wanted;
 
 use std::fmt;
 use std::ops::Range;
@@ -17,7 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use tidegate_transfer::filter::Filter;
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::offer::DirectoryNames;
 use tidegate_transfer::selection::Selection;
@@ -33,6 +34,7 @@ use names::ListedNames;
 use place::ServerPlace;
 use reader::ServerReader;
 use walk::Walk;
+use wanted::Wanted;
 
 /// What servers have under these URLs: each a file, or with a slash at its end all that lies beneath.
 #[derive(Clone, Debug)]
@@ -64,15 +66,15 @@ impl SourceOrigin for ServerOrigin {
 
     fn open(&self, setup: &Setup) -> Result<Box<dyn Source>> {
         refuse_what_servers_lack(setup)?;
-        let filter = setup.selection.filter()?;
-        if !filter.is_whole() {
+        let wanted = Arc::new(Wanted::of(&setup.selection)?);
+        if !wanted.filter().is_whole() {
             let why = "rules that are read from files of each directory need a source with directories: a server's listing has none to read them from, so give the rules by --filter or --exclude-from";
             return Err(Error::new(ErrorKind::Usage, why));
         }
         let servers = Arc::new(Servers::new(&self.settings));
         let interrupt = setup.interrupt.clone();
         let lines = LinePool::new(servers.clone(), setup.terms.max_workers, self.retry_for, interrupt);
-        let places = self.urls.iter().map(|url| ServerPlace::find(url, &servers, &lines));
+        let places = self.urls.iter().map(|url| ServerPlace::find(url, &servers, &lines, &wanted));
         let places = places.collect::<Result<Vec<_>>>()?;
         if setup.selection.listed && !matches!(&places[..], [place] if !place.is_file()) {
             let why = "a list of files names what lies in one source, which must be one directory";
@@ -81,7 +83,7 @@ impl SourceOrigin for ServerOrigin {
         lines.begin();
         let names = setup.deletion.is_some().then(Mutex::default);
         let selection = setup.selection.clone();
-        Ok(Box::new(ServerSource { lines: Arc::new(lines), places, selection, filter, names }))
+        Ok(Box::new(ServerSource { lines: Arc::new(lines), places, selection, wanted, names }))
     }
 }
 
@@ -104,7 +106,7 @@ pub struct ServerSource {
     lines: Arc<LinePool>,
     places: Vec<ServerPlace>,
     selection: Selection,
-    filter: Filter,
+    wanted: Arc<Wanted>,
     /// What was listed, for a mirror.
     names: Option<Mutex<ListedNames>>,
 }

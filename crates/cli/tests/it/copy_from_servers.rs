@@ -142,6 +142,7 @@ fn filters_choose_what_is_copied_and_a_mirror_removes_only_there() {
     };
     copy(&["--exclude", "*.tmp", "--exclude", "drop/", "--max-size", "1K"], "rules/");
     assert_eq!(world.tree("there/rules"), ["a.txt", "keep/", "keep/c.txt"]);
+    assert!(nginx.requests().iter().all(|line| !line.contains("/d/drop/")), "it is not even listed");
     world.write("names", "keep\nlarge\nno\n");
     let ran = world.run(&["copy", "--files-from", &world.text("names"), &from, &endpoint.at("names/")]);
     assert!(ran.code == 1 && ran.err.contains("no: there is no such file at the source"), "{ran:?}");
@@ -304,10 +305,24 @@ fn a_bucket_is_copied_by_its_keys_and_keys_that_are_no_names_are_told() {
     ] {
         failed(&copy(&[], from, "no/"), code, wanted);
     }
-    let mut command = world.command();
-    command.env("AWS_ENDPOINT_URL_S3", moto.endpoint()).env("AWS_EC2_METADATA_DISABLED", "true");
-    let ran = finish(command.args(["copy", "s3://bucket/p/large", &endpoint.at("no/")]));
-    assert!(ran.code == 0 || ran.err.lines().count() == 1, "{ran:?}");
+}
+
+#[test]
+fn a_bucket_that_is_not_for_everybody_is_told_in_one_line() {
+    const DENIED: &[u8] = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>";
+    let length = DENIED.len().to_string();
+    let store = Scripted::http(move |request| {
+        let body = if request.lines[0].starts_with("HEAD") { b"" } else { DENIED };
+        (http("403 Forbidden", &[("Content-Length", &length)], body), Then::Keep)
+    });
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    for from in ["s3://bucket/key", "s3://bucket/prefix/"] {
+        let mut command = world.command();
+        command.env("AWS_ENDPOINT_URL_S3", store.url("").as_str().trim_end_matches('/'));
+        let ran = finish(command.args(["copy", from, &endpoint.at("in/")]));
+        failed(&ran, 5, "no credentials were found");
+    }
 }
 
 /// A server in this process, with ranges and tags, whose answers are cut or changed as a test says.
@@ -396,6 +411,58 @@ fn a_copy_goes_on_where_connections_are_cut() {
 }
 
 #[test]
+fn a_server_that_goes_away_and_one_that_is_busy_are_waited_for() {
+    let test = "a_server_that_goes_away_and_one_that_is_busy_are_waited_for";
+    let world = World::new();
+    world.fill("www/x", 3 * MIB, 1);
+    let limit = "location /limited/ { alias WWW/; limit_rate 1m; }";
+    let limit = limit.replace("WWW", &world.text("www"));
+    let Some(mut nginx) = Nginx::with(&world.path("www"), "", &limit) else {
+        return skip(test, "nginx is not installed");
+    };
+    let endpoint = world.endpoint("there", &[]);
+    let mut command = world.command();
+    command.args(["copy", "-q", "--optimizer=fixed:1", nginx.url("limited/x").as_ref(), &endpoint.at("x")]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started");
+    std::thread::sleep(Duration::from_millis(800));
+    nginx.restart();
+    let ran = wait(child);
+    assert!(ran.code == 0, "{ran:?}");
+    assert!(world.read("there/x") == world.read("www/x"));
+    let asked = AtomicUsize::new(0);
+    let server = Scripted::http(move |request| {
+        let is_head = request.lines[0].starts_with("HEAD");
+        if !is_head && asked.fetch_add(1, SeqCst) < 2 {
+            let headers = [("Retry-After", "0"), ("Content-Length", "0")];
+            return (http("503 Service Unavailable", &headers, b""), Then::Keep);
+        }
+        let headers = [("ETag", "\"e\""), ("Content-Length", "4")];
+        (http("200 OK", &headers, if is_head { b"" } else { b"busy" }), Then::Keep)
+    });
+    world.run(&["copy", "-q", server.url("busy").as_ref(), &endpoint.at("")]);
+    assert_eq!(world.read("there/busy"), b"busy");
+}
+
+#[test]
+fn content_that_is_not_what_its_server_vouches_for_gets_no_name() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    let server = Scripted::http(|request| {
+        let sum = match request.path() {
+            "/good" => "sha-256=:LPJNul+wow4m6DsqxbninhsWHlwfp0JecwQzYpOLmCQ=:",
+            _ => "sha-256=:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=:",
+        };
+        let headers = [("ETag", "\"e\""), ("Content-Length", "5"), ("Repr-Digest", sum)];
+        let body: &[u8] = if request.lines[0].starts_with("HEAD") { b"" } else { b"hello" };
+        (http("200 OK", &headers, body), Then::Keep)
+    });
+    world.ok(&["copy", "-q", server.url("good").as_ref(), &endpoint.at("")]);
+    let ran = world.run(&["copy", "-q", server.url("bad").as_ref(), &endpoint.at("")]);
+    failed(&ran, 1, "its server says that its sha256 is 0000");
+    assert_eq!(world.tree("there"), ["good"]);
+}
+
+#[test]
 fn a_file_that_changes_while_it_is_copied_is_not_mixed() {
     let world = World::new();
     let changes = Mutex::new(Some((5, noise(4, 9 * MIB))));
@@ -420,6 +487,28 @@ fn servers_without_ranges_are_read_and_those_without_sizes_are_told() {
     faulty.ranges.store(false, SeqCst);
     world.ok(&["copy", "-q", server.url("x").as_ref(), &endpoint.at("")]);
     assert!(world.read("there/x") == content);
+    // Large ones in one answer, which readers hand on.
+    world.fill("www/x", 13 * MIB + 5, 4);
+    let Some(nginx) = Nginx::start(&world.path("www")) else {
+        return skip(
+            "servers_without_ranges_are_read_and_those_without_sizes_are_told",
+            "nginx is not installed",
+        );
+    };
+    let from = nginx.url("noranges/x").to_string();
+    world.ok(&[
+        "copy",
+        "-q",
+        "--chunk-size=4MiB",
+        "--start=4",
+        "--optimizer=fixed:4",
+        &from,
+        &endpoint.at("z"),
+    ]);
+    assert!(world.read("there/z") == world.read("www/x"));
+    let asked = nginx.requests().into_iter().filter(|line| line.contains("GET")).collect::<Vec<_>>();
+    let whole = asked.iter().filter(|line| line.ends_with(" -")).count();
+    assert!(whole <= 2 && asked.len() <= whole + 4, "each of four readers learns it once: {asked:?}");
     let (_faulty, server) = Faulty { sized: false, ..Faulty::new(content) }.serve();
     let ran = world.run(&["copy", server.url("y").as_ref(), &endpoint.at("")]);
     failed(&ran, 1, "its server does not tell how long it is");

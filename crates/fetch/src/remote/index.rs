@@ -31,9 +31,13 @@ pub(crate) trait Lists: Send {
     fn list(&mut self, url: &Url, start: &Url) -> Result<Vec<Link>, Refusal>;
 }
 
+/// Whether the directory of that path is looked at.
+pub(crate) type Enters = Box<dyn Fn(&[u8]) -> bool + Send>;
+
 /// What is listed, a directory at a time. It waits for the server.
 pub(crate) struct Index<L> {
     lists: L,
+    enters: Enters,
     start: Url,
     /// Directories to look at, the next one last: where, what it is called beneath the first, and how deep it is.
     left: Vec<(Url, Vec<u8>, usize)>,
@@ -56,8 +60,8 @@ pub(crate) struct Link {
 }
 
 impl<L: Lists> Index<L> {
-    /// Lists what lies beneath `url`.
-    pub fn new(lists: L, url: &Url) -> Self {
+    /// Lists what lies beneath `url`, in directories that it `enters`.
+    pub fn new(lists: L, url: &Url, enters: Enters) -> Self {
         let mut start = url.clone();
         start.set_query(None);
         start.set_fragment(None);
@@ -65,7 +69,7 @@ impl<L: Lists> Index<L> {
             start.set_path(&format!("{}/", start.path()));
         }
         let left = vec![(start.clone(), Vec::new(), 0)];
-        Self { lists, start, left, ready: VecDeque::new(), directories: 1, files: 0, any: false }
+        Self { lists, enters, start, left, ready: VecDeque::new(), directories: 1, files: 0, any: false }
     }
 
     fn look(&mut self, url: &Url, path: &[u8], depth: usize) -> Result<()> {
@@ -81,6 +85,10 @@ impl<L: Lists> Index<L> {
                 self.files += 1;
                 self.bounded(self.files, MAX_FILES, "files")?;
                 self.ready.push_back(Named::Record(Box::new(Record::new(link.url, path))));
+                continue;
+            }
+            if !(self.enters)(path.as_bytes()) {
+                self.any = true;
                 continue;
             }
             if depth >= MAX_DEPTH {

@@ -12,7 +12,7 @@ use super::fresh::{FreshUrls, Refresh};
 use super::ftp::{self, Ftp};
 use super::gs::{Gs, GsContext};
 use super::http::{self, Http};
-use super::index::Index;
+use super::index::{Enters, Index};
 use super::local::Local;
 use super::login::Logins;
 use super::request::Requests;
@@ -61,10 +61,15 @@ impl Servers {
 
     /// What lies beneath the directory at `url`, as its web server or FTP server lists it.
     pub fn tree(&self, url: &Url) -> Names {
+        self.tree_entering(url, Box::new(|_| true))
+    }
+
+    /// The same of directories that it `enters`.
+    pub(crate) fn tree_entering(&self, url: &Url, enters: Enters) -> Names {
         match url.scheme() {
             #[cfg(feature = "ftp")]
-            "ftp" | "ftps" => Box::new(Index::new(Ftp::new(Arc::clone(&self.ftp)), url)),
-            _ => Box::new(Index::new(Http::new(Arc::clone(&self.http)), url)),
+            "ftp" | "ftps" => Box::new(Index::new(Ftp::new(Arc::clone(&self.ftp)), url, enters)),
+            _ => Box::new(Index::new(Http::new(Arc::clone(&self.http)), url, enters)),
         }
     }
 

@@ -1,11 +1,14 @@
 //! What a URL names: a file, or a directory whose listing has begun.
 
+use std::sync::Arc;
+
 use tidegate_transfer::error::Result;
 use tidegate_transfer::path::{RelPath, inside};
 use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
 use super::line::LinePool;
+use super::wanted::Wanted;
 use crate::list;
 use crate::record::{Named, Names};
 use crate::remote::servers::Servers;
@@ -37,9 +40,9 @@ impl ServerPlace {
     ///
     /// # Errors
     /// Nothing is there, or it cannot be read.
-    pub fn find(url: &Url, servers: &Servers, lines: &LinePool) -> Result<Self> {
+    pub fn find(url: &Url, servers: &Servers, lines: &LinePool, wanted: &Arc<Wanted>) -> Result<Self> {
         if is_directory(url) {
-            return Self::directory(url.clone(), Vec::new(), listed(servers, url)?);
+            return Self::directory(url.clone(), Vec::new(), listed(servers, url, b"", wanted)?);
         }
         let name = list::path_of(url)?;
         match lines.look(url) {
@@ -47,7 +50,9 @@ impl ServerPlace {
             Err(refusal) if may_be_directory(&refusal, url) => {
                 let mut within = url.clone();
                 within.set_path(&format!("{}/", url.path()));
-                let names = listed(servers, &within).ok().and_then(|names| begun(names).ok());
+                let names = listed(servers, &within, name.as_bytes(), wanted)
+                    .ok()
+                    .and_then(|names| begun(names).ok());
                 match names {
                     Some(names) => Self::directory(within, name.as_bytes().to_vec(), names),
                     None => Err(refusal.error),
@@ -121,11 +126,13 @@ fn may_be_directory(refusal: &Refusal, url: &Url) -> bool {
     url.query().is_none() && matches!(refusal.why, Why::Missing | Why::Senseless)
 }
 
-fn listed(servers: &Servers, url: &Url) -> Result<Names> {
-    match servers.list(url) {
-        Some(names) => names,
-        None => Ok(servers.tree(url)),
+/// What lies beneath `url`, which is called `prefix` at the destination.
+fn listed(servers: &Servers, url: &Url, prefix: &[u8], wanted: &Arc<Wanted>) -> Result<Names> {
+    if let Some(names) = servers.list(url) {
+        return names;
     }
+    let (wanted, prefix) = (Arc::clone(wanted), prefix.to_vec());
+    Ok(servers.tree_entering(url, Box::new(move |inner| wanted.enters(&prefix, inner))))
 }
 
 /// The same names, once it is known that there are any.

@@ -9,13 +9,14 @@ use tidegate_transfer::manifest::Fingerprint;
 use tidegate_transfer::store::{BlockContent, RangeReader};
 use url::Url;
 
+use super::front::Turn;
 use super::line::{Line, LinePool, Tries};
 use super::look::is_version;
 use crate::checksum::Hashers;
 use crate::remote::{Ask, Opened, Version, shown};
 
-/// Most bytes before a range that are read in vain where a server gives no parts of a file.
-const MAX_SKIPPED: u64 = 64 << 20;
+/// How often who waits for an answer looks before it passes over what comes before its own range.
+const PATIENT: u32 = 50;
 
 /// What is read at a time of what is not wanted.
 const SKIP: usize = 64 << 10;
@@ -29,6 +30,8 @@ pub(super) struct ServerReader {
     range: Range<u64>,
     line: Option<Line>,
     answer: Option<Answer>,
+    /// Whether others go on with the answer: the server gives no parts of the file.
+    is_front: bool,
     /// The version that was answered first.
     seen: Option<Version>,
     sums: Option<Hashers>,
@@ -36,9 +39,9 @@ pub(super) struct ServerReader {
 }
 
 /// The bytes of an answer that are still to come.
-struct Answer {
+pub(super) struct Answer {
     body: Box<dyn Read + Send>,
-    at: u64,
+    pub at: u64,
     end: u64,
 }
 
@@ -51,26 +54,82 @@ impl ServerReader {
         fingerprint: Fingerprint,
         range: Range<u64>,
     ) -> Self {
-        let (line, answer, seen, sums, tries) = Default::default();
-        Self { lines, url, size, fingerprint, range, line, answer, seen, sums, tries }
+        let (line, answer, is_front, seen, sums, tries) = Default::default();
+        Self { lines, url, size, fingerprint, range, line, answer, is_front, seen, sums, tries }
     }
 
-    /// What comes from `at` on, asked for if it does not come already.
-    fn answer(&mut self, at: u64) -> Result<&mut Answer> {
-        if self.answer.as_ref().is_none_or(|answer| answer.at != at) {
-            self.answer = None;
-            let opened = self.ask(at)?;
-            let answer = self.begin(opened, at)?;
-            self.answer = Some(answer);
+    /// Has what comes from `at` on be next, asked for if it does not come already.
+    fn reach(&mut self, at: u64) -> Result<()> {
+        if self.answer.as_ref().is_some_and(|answer| answer.at == at) {
+            return Ok(());
         }
-        Ok(self.answer.as_mut().expect("it was put there"))
+        self.leave();
+        let answer = match self.lines.fronts.knows(&self.url) {
+            true => self.in_turn(at)?,
+            false => self.part(at)?,
+        };
+        self.answer = Some(answer);
+        self.skip(at)
     }
 
-    fn ask(&mut self, at: u64) -> Result<Opened> {
+    /// Asks for what comes from `at` on.
+    fn part(&mut self, at: u64) -> Result<Answer> {
+        let asked = at..self.range.end.max(at + 1);
+        let opened = self.ask(asked.clone())?;
+        let Range { start, end } = opened.range;
+        if start == at && end <= asked.end {
+            return Ok(self.begin(opened, at));
+        } else if start != 0 {
+            let why = "its server sent another part than was asked for";
+            return Err(Error::new(ErrorKind::Protocol, format!("{}: {why}", shown(&self.url))));
+        }
+        // All of it comes, and to one reader is enough.
+        self.is_front = self.lines.fronts.begin(&self.url, at);
+        match self.is_front {
+            true => Ok(self.begin(opened, at)),
+            false => {
+                drop(opened);
+                self.in_turn(at)
+            }
+        }
+    }
+
+    /// The one answer that all of the file comes in, once it is this reader's turn.
+    fn in_turn(&mut self, at: u64) -> Result<Answer> {
+        if let Some(line) = self.line.take() {
+            self.lines.give_back(line);
+        }
+        let lines = Arc::clone(&self.lines);
+        let url = self.url.clone();
+        let _waiting = lines.fronts.wait(&url, at);
+        let mut glances = 0;
+        loop {
+            match lines.fronts.turn(&url, at, glances < PATIENT) {
+                Turn::Wait => lines.glance()?,
+                Turn::WaitForOthers => {
+                    lines.glance()?;
+                    glances += 1;
+                }
+                Turn::Take(line, answer) => {
+                    (self.line, self.is_front) = (Some(line), true);
+                    return Ok(answer);
+                }
+                turn => {
+                    self.is_front = matches!(turn, Turn::Ask);
+                    let opened = self.ask(0..u64::MAX).inspect_err(|_| self.is_front = false);
+                    if opened.is_err() && matches!(turn, Turn::Ask) {
+                        lines.fronts.leave(&url, None);
+                    }
+                    return opened.map(|opened| self.begin(opened, at));
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, range: Range<u64>) -> Result<Opened> {
         let line = self.line.get_or_insert_with(|| self.lines.take());
         let listed = Version { bytes: Some(self.size), ranges: true, ..Version::default() };
         let version = self.seen.as_ref().unwrap_or(&listed);
-        let range = at..self.range.end.max(at + 1);
         let ask = Ask { url: &self.url, headers: &[], range, version: Some(version) };
         let opened = self.lines.open(line, &ask, &mut self.tries)?;
         match is_version(&self.url, self.size, &opened.version, &self.fingerprint) {
@@ -79,60 +138,85 @@ impl ServerReader {
         }
     }
 
-    /// Begins to take an answer in whose bytes from `at` on are wanted.
-    fn begin(&mut self, opened: Opened, at: u64) -> Result<Answer> {
-        let Range { start, end } = opened.range;
-        let end = end.min(self.size);
-        let mut answer = Answer { body: opened.body, at: start, end };
-        if start != at {
-            let why = match start {
-                0 if at <= MAX_SKIPPED => None,
-                0 => Some("its server gives no parts of it: get it by `tidegate get`, and copy that"),
-                _ => Some("its server sent another part than was asked for"),
-            };
-            if let Some(why) = why {
-                return Err(Error::new(ErrorKind::Protocol, format!("{}: {why}", shown(&self.url))));
-            }
-            let mut buffer = vec![0; SKIP];
-            while answer.at < at {
-                let most = buffer.len().min((at - answer.at) as usize);
-                let skipped = answer.body.read(&mut buffer[..most]);
-                let n = skipped.map_err(|error| Error::connection("reading", shown(&self.url), error))?;
-                if n == 0 {
-                    return Err(self.broken(answer.at, answer.end));
-                }
-                answer.at += n as u64;
-            }
-        }
+    /// Begins to take an answer in of whose bytes those from `at` on are wanted.
+    fn begin(&mut self, opened: Opened, at: u64) -> Answer {
         let vouched = &opened.version.checksums;
         let is_first = self.seen.is_none() && at == 0;
         if is_first && self.range == (0..self.size) && vouched.refute() {
             self.sums = Some(Hashers::new(vouched.algorithms()).and_of_parts(vouched.of_parts()));
         }
         self.seen.get_or_insert(opened.version);
-        Ok(answer)
+        Answer { body: opened.body, at: opened.range.start, end: opened.range.end.min(self.size) }
     }
 
-    /// Fills some of `buffer` from `at` on; `None` if the answer broke off, and it makes sense to ask again.
-    fn some(&mut self, at: u64, buffer: &mut [u8]) -> Result<Option<usize>> {
-        let answer = self.answer(at)?;
+    /// Reads in vain what comes before `at`.
+    fn skip(&mut self, at: u64) -> Result<()> {
+        let mut buffer = Vec::new();
+        while let Some(answer) = self.answer.as_mut().filter(|answer| answer.at < at) {
+            buffer.resize(SKIP.min((at - answer.at) as usize), 0);
+            match answer.body.read(&mut buffer) {
+                Ok(0) => return Err(broken(&self.url, answer)),
+                Ok(n) => answer.at += n as u64,
+                Err(error) if error.kind() == Io::Interrupted => {}
+                Err(error) => return Err(Error::connection("reading", shown(&self.url), error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills some of `buffer` from `at` on; nothing if the answer broke off, and it makes sense to ask again.
+    fn some(&mut self, at: u64, buffer: &mut [u8]) -> Result<usize> {
+        if let Err(error) = self.reach(at) {
+            // What has come may have broken off before what is wanted of it.
+            return if self.answer.is_some() { self.lost(error) } else { Err(error) };
+        }
+        let Some(answer) = &mut self.answer else { return Ok(0) };
         let most = buffer.len().min((answer.end - answer.at) as usize);
-        let read = answer.body.read(&mut buffer[..most]);
-        let end = answer.end;
-        let error = match read {
+        match answer.body.read(&mut buffer[..most]) {
             Ok(n) if n > 0 => {
                 answer.at += n as u64;
-                return Ok(Some(n));
+                Ok(n)
             }
-            Err(error) if error.kind() == Io::Interrupted => return Ok(None),
-            Ok(_) => self.broken(at, end),
-            Err(error) => Error::connection("reading", shown(&self.url), error),
-        };
-        self.answer = None;
+            Ok(_) => {
+                let error = broken(&self.url, answer);
+                self.lost(error)
+            }
+            Err(error) if error.kind() == Io::Interrupted => Ok(0),
+            Err(error) => self.lost(Error::connection("reading", shown(&self.url), error)),
+        }
+    }
+
+    /// An answer broke off; answers with no bytes once it makes sense to ask again.
+    fn lost(&mut self, error: Error) -> Result<usize> {
+        self.forget();
         if let Some(line) = &mut self.line {
             self.lines.broke_off(line, &self.url, error, &mut self.tries)?;
         }
-        Ok(None)
+        Ok(0)
+    }
+
+    /// An answer that broke off is nobody's any more.
+    fn forget(&mut self) {
+        self.answer = None;
+        if std::mem::take(&mut self.is_front) {
+            self.lines.fronts.leave(&self.url, None);
+        }
+    }
+
+    /// Leaves an answer that is not read to its end: others may go on with it, if it is the only one.
+    fn leave(&mut self) {
+        match (self.is_front, self.line.take(), self.answer.take()) {
+            (true, Some(line), Some(answer)) => {
+                self.is_front = false;
+                self.lines.fronts.leave(&self.url, Some((line, answer)));
+            }
+            (_, line, answer) => {
+                // The body goes first: what is left of it may cost the connection.
+                drop(answer);
+                self.line = line;
+                self.forget();
+            }
+        }
     }
 
     /// Ends an answer whose last byte was read: one read to its end leaves its connection warm.
@@ -140,10 +224,11 @@ impl ServerReader {
         let Some(mut answer) = self.answer.take_if(|answer| answer.at == answer.end) else { return Ok(()) };
         let more = matches!(answer.body.read(&mut [0]), Ok(1..));
         drop(answer);
+        self.forget();
         if let Some(line) = &mut self.line {
             line.leave();
         }
-        match more && self.seen.as_ref().is_some_and(|seen| seen.ranges) {
+        match more {
             true => {
                 let why = "its server sent more bytes than it promised";
                 Err(Error::new(ErrorKind::Protocol, format!("{}: {why}", shown(&self.url))))
@@ -168,23 +253,22 @@ impl ServerReader {
         }
     }
 
-    fn broken(&self, at: u64, end: u64) -> Error {
-        let why = format!("{} broke off after {at} of {end} bytes", shown(&self.url));
-        Error::new(ErrorKind::Connection, why)
-    }
-
     fn changed(&self) -> Error {
         let why = "it changed at its server while it was being sent; copy it again once it rests";
         Error::new(ErrorKind::Changed, format!("{} was not copied: {why}", shown(&self.url)))
     }
 }
 
+fn broken(url: &Url, answer: &Answer) -> Error {
+    let why = format!("{} broke off after {} of {} bytes", shown(url), answer.at, answer.end);
+    Error::new(ErrorKind::Connection, why)
+}
+
 impl RangeReader for ServerReader {
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<BlockContent> {
         let mut filled = 0;
         while filled < buffer.len() {
-            let come = self.some(offset + filled as u64, &mut buffer[filled..])?;
-            filled += come.unwrap_or_default();
+            filled += self.some(offset + filled as u64, &mut buffer[filled..])?;
         }
         self.tries.progress();
         if let Some(sums) = &mut self.sums {
@@ -198,8 +282,7 @@ impl RangeReader for ServerReader {
 
 impl Drop for ServerReader {
     fn drop(&mut self) {
-        // The body goes first: what is left of it may cost the connection.
-        self.answer = None;
+        self.leave();
         if let Some(line) = self.line.take() {
             self.lines.give_back(line);
         }

@@ -70,7 +70,7 @@ impl<'w> Walk<'w> {
 
     /// The one file that a source is.
     fn file(&mut self, root: u16, place: &ServerPlace, name: &RelPath, seen: &Version) -> bool {
-        if !self.source.filter.takes(name.as_bytes(), false) {
+        if !self.source.wanted.filter().takes(name.as_bytes(), false) {
             warn_left_out(name.as_bytes(), &"it was named, and rules exclude it");
             return true;
         }
@@ -133,7 +133,8 @@ impl<'w> Walk<'w> {
         let Some(unasked) = self.unasked(inner) else { return Ok(None) };
         let before = path.as_bytes().len() - inner.len();
         let unasked = if unasked > 0 { before + unasked } else { 0 };
-        if !self.way(path.as_bytes(), unasked)? || !self.source.filter.takes(path.as_bytes(), false) {
+        if !self.way(path.as_bytes(), unasked)? || !self.source.wanted.filter().takes(path.as_bytes(), false)
+        {
             return Ok(None);
         }
         self.name(path.as_bytes())?;
@@ -172,7 +173,7 @@ impl<'w> Walk<'w> {
                     let why = format!("{path} was not copied: the source has a file called {parent}, too");
                     return Err(Error::new(ErrorKind::UnsafeName, why));
                 }
-                None if parent.len() < unasked || self.source.filter.takes(parent, true) => {
+                None if parent.len() < unasked || self.source.wanted.filter().takes(parent, true) => {
                     self.seen.set(parent, Known::Directory);
                     self.note(|names| names.add(parent, true));
                 }

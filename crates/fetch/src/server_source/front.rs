@@ -1,0 +1,104 @@
+//! Files of which a server gives no parts: what comes of one comes in one answer, which readers hand on to each other in the
+//! order of their ranges, so that it is asked for once.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+use tidegate_transfer::sys::sync::Mutex;
+use url::Url;
+
+use super::line::Line;
+use super::reader::Answer;
+
+/// The answers that are under way, by where their files lie.
+#[derive(Default)]
+pub(super) struct Fronts(Mutex<HashMap<Url, Front>>);
+
+#[derive(Default)]
+struct Front {
+    /// The answer, while nobody reads it.
+    free: Option<(Line, Answer)>,
+    is_held: bool,
+    /// Where those who wait go on.
+    waiting: Vec<u64>,
+}
+
+/// What a reader may do.
+pub(super) enum Turn {
+    /// Go on with the answer, which has come no further than to its range.
+    Take(Line, Answer),
+    /// Ask for all of it, for others as well.
+    Ask,
+    /// Ask for all of it, for itself: the answer of all has passed its range.
+    AskAside,
+    /// Wait: another reader has it, or comes first.
+    Wait,
+    /// Wait: nobody has it, and what comes first may be asked for any moment.
+    WaitForOthers,
+}
+
+/// A place among those who wait, given up when it is dropped.
+pub(super) struct Waiting<'f> {
+    fronts: &'f Fronts,
+    url: &'f Url,
+    at: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(front) = self.fronts.0.lock().get_mut(self.url)
+            && let Some(place) = front.waiting.iter().position(|&at| at == self.at)
+        {
+            front.waiting.swap_remove(place);
+        }
+    }
+}
+
+impl Fronts {
+    /// Whether the file at `url` is known to come in one answer.
+    pub fn knows(&self, url: &Url) -> bool {
+        self.0.lock().contains_key(url)
+    }
+
+    /// The file at `url` comes in one answer. Whoever says so first, and has its beginning, holds that; answers
+    /// whether that is so.
+    pub fn begin(&self, url: &Url, at: u64) -> bool {
+        let mut fronts = self.0.lock();
+        let is_first = !fronts.contains_key(url);
+        let front = fronts.entry(url.clone()).or_default();
+        front.is_held |= is_first && at == 0;
+        is_first && at == 0
+    }
+
+    /// Waits for what comes from `at` on.
+    pub fn wait<'f>(&'f self, url: &'f Url, at: u64) -> Waiting<'f> {
+        self.0.lock().entry(url.clone()).or_default().waiting.push(at);
+        Waiting { fronts: self, url, at }
+    }
+
+    /// What who waits for `at` may do: the one whose range comes first goes first. Who is `patient` passes over nothing that
+    /// others may be about to ask for.
+    pub fn turn(&self, url: &Url, at: u64, patient: bool) -> Turn {
+        let mut fronts = self.0.lock();
+        let front = fronts.entry(url.clone()).or_default();
+        let next = front.free.as_ref().map_or(0, |(_, answer)| answer.at);
+        match next.cmp(&at) {
+            _ if front.is_held || front.waiting.iter().any(|&other| other < at) => return Turn::Wait,
+            Ordering::Less if patient => return Turn::WaitForOthers,
+            Ordering::Greater => return Turn::AskAside,
+            _ => {}
+        }
+        front.is_held = true;
+        match front.free.take() {
+            Some((line, answer)) => Turn::Take(line, answer),
+            None => Turn::Ask,
+        }
+    }
+
+    /// Who held the answer leaves it, as far as there is anything `left` of it.
+    pub fn leave(&self, url: &Url, left: Option<(Line, Answer)>) {
+        if let Some(front) = self.0.lock().get_mut(url) {
+            (front.free, front.is_held) = (left, false);
+        }
+    }
+}
