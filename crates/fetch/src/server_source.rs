@@ -29,10 +29,11 @@ use tidegate_transfer::transfer::route::{Setup, SourceOrigin};
 use url::Url;
 
 use crate::remote::servers::{ServerSettings, Servers};
+use front::Fronts;
 use line::LinePool;
 use names::ListedNames;
 use place::ServerPlace;
-use reader::ServerReader;
+use reader::{Handed, ServerReader};
 use walk::Walk;
 use wanted::Wanted;
 
@@ -83,7 +84,8 @@ impl SourceOrigin for ServerOrigin {
         lines.begin();
         let names = setup.deletion.is_some().then(Mutex::default);
         let selection = setup.selection.clone();
-        Ok(Box::new(ServerSource { lines: Arc::new(lines), places, selection, wanted, names }))
+        let (lines, fronts) = (Arc::new(lines), Arc::default());
+        Ok(Box::new(ServerSource { lines, fronts, places, selection, wanted, names }))
     }
 }
 
@@ -104,6 +106,8 @@ fn refuse_what_servers_lack(setup: &Setup) -> Result<()> {
 /// Files of servers.
 pub struct ServerSource {
     lines: Arc<LinePool>,
+    /// Files that come in one answer.
+    fronts: Arc<Fronts<Handed>>,
     places: Vec<ServerPlace>,
     selection: Selection,
     wanted: Arc<Wanted>,
@@ -135,7 +139,8 @@ impl Source for ServerSource {
             return Err(Error::protocol("only files are read"));
         };
         let url = self.places[usize::from(file.root)].url(&file.entry.path)?;
-        Ok(Box::new(ServerReader::new(Arc::clone(&self.lines), url, size, fingerprint, range)))
+        let (lines, fronts) = (Arc::clone(&self.lines), Arc::clone(&self.fronts));
+        Ok(Box::new(ServerReader::new(lines, fronts, url, size, fingerprint, range)))
     }
 
     fn is_single_file(&self) -> bool {

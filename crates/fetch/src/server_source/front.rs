@@ -7,26 +7,33 @@ use std::collections::HashMap;
 use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
-use super::line::Line;
-use super::reader::Answer;
+/// Answers `A` that are under way, by where their files lie.
+pub(super) struct Fronts<A>(Mutex<HashMap<Url, Front<A>>>);
 
-/// The answers that are under way, by where their files lie.
-#[derive(Default)]
-pub(super) struct Fronts(Mutex<HashMap<Url, Front>>);
-
-#[derive(Default)]
-struct Front {
-    /// The answer, while nobody reads it.
-    free: Option<(Line, Answer)>,
+struct Front<A> {
+    /// The answer and how far it has come, while nobody reads it.
+    free: Option<(u64, A)>,
     is_held: bool,
     /// Where those who wait go on.
     waiting: Vec<u64>,
 }
 
+impl<A> Default for Fronts<A> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<A> Default for Front<A> {
+    fn default() -> Self {
+        Self { free: None, is_held: false, waiting: Vec::new() }
+    }
+}
+
 /// What a reader may do.
-pub(super) enum Turn {
+pub(super) enum Turn<A> {
     /// Go on with the answer, which has come no further than to its range.
-    Take(Line, Answer),
+    Take(A),
     /// Ask for all of it, for others as well.
     Ask,
     /// Ask for all of it, for itself: the answer of all has passed its range.
@@ -38,13 +45,13 @@ pub(super) enum Turn {
 }
 
 /// A place among those who wait, given up when it is dropped.
-pub(super) struct Waiting<'f> {
-    fronts: &'f Fronts,
+pub(super) struct Waiting<'f, A> {
+    fronts: &'f Fronts<A>,
     url: &'f Url,
     at: u64,
 }
 
-impl Drop for Waiting<'_> {
+impl<A> Drop for Waiting<'_, A> {
     fn drop(&mut self) {
         if let Some(front) = self.fronts.0.lock().get_mut(self.url)
             && let Some(place) = front.waiting.iter().position(|&at| at == self.at)
@@ -54,7 +61,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-impl Fronts {
+impl<A> Fronts<A> {
     /// Whether the file at `url` is known to come in one answer.
     pub fn knows(&self, url: &Url) -> bool {
         self.0.lock().contains_key(url)
@@ -71,17 +78,17 @@ impl Fronts {
     }
 
     /// Waits for what comes from `at` on.
-    pub fn wait<'f>(&'f self, url: &'f Url, at: u64) -> Waiting<'f> {
+    pub fn wait<'f>(&'f self, url: &'f Url, at: u64) -> Waiting<'f, A> {
         self.0.lock().entry(url.clone()).or_default().waiting.push(at);
         Waiting { fronts: self, url, at }
     }
 
     /// What who waits for `at` may do: the one whose range comes first goes first. Who is `patient` passes over nothing that
     /// others may be about to ask for.
-    pub fn turn(&self, url: &Url, at: u64, patient: bool) -> Turn {
+    pub fn turn(&self, url: &Url, at: u64, patient: bool) -> Turn<A> {
         let mut fronts = self.0.lock();
         let front = fronts.entry(url.clone()).or_default();
-        let next = front.free.as_ref().map_or(0, |(_, answer)| answer.at);
+        let next = front.free.as_ref().map_or(0, |(at, _)| *at);
         match next.cmp(&at) {
             _ if front.is_held || front.waiting.iter().any(|&other| other < at) => return Turn::Wait,
             Ordering::Less if patient => return Turn::WaitForOthers,
@@ -90,13 +97,13 @@ impl Fronts {
         }
         front.is_held = true;
         match front.free.take() {
-            Some((line, answer)) => Turn::Take(line, answer),
+            Some((_, answer)) => Turn::Take(answer),
             None => Turn::Ask,
         }
     }
 
-    /// Who held the answer leaves it, as far as there is anything `left` of it.
-    pub fn leave(&self, url: &Url, left: Option<(Line, Answer)>) {
+    /// Who held the answer leaves it: what is `left` of it, and from where on.
+    pub fn leave(&self, url: &Url, left: Option<(u64, A)>) {
         if let Some(front) = self.0.lock().get_mut(url) {
             (front.free, front.is_held) = (left, false);
         }

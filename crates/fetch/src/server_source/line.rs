@@ -14,7 +14,6 @@ use tidegate_transfer::sys::thread;
 use tidegate_transfer::transfer::Interrupt;
 use url::Url;
 
-use super::front::Fronts;
 use crate::host::ceilings::Ceilings;
 use crate::host::proven::{Connected, Proven};
 use crate::host::{Host, Hosts, put_off};
@@ -32,8 +31,6 @@ pub(super) struct LinePool {
     hosts: Hosts,
     most: u16,
     idle: Mutex<Vec<Line>>,
-    /// Files that come in one answer.
-    pub(super) fronts: Fronts,
     retry_for: Duration,
     interrupt: Interrupt,
     /// Whether the run has begun: until then whoever begins it again sees to the waiting for a server that is away.
@@ -96,8 +93,8 @@ impl LinePool {
     /// No connection yet; a server that is away is waited for as long as `retry_for`.
     pub fn new(remotes: Arc<dyn Remotes>, most: u16, retry_for: Duration, interrupt: Interrupt) -> Self {
         let hosts = Hosts::new(Ceilings::default(), Arc::default(), most, 0);
-        let (idle, fronts, begun, stopped) = Default::default();
-        Self { remotes, hosts, most, idle, fronts, retry_for, interrupt, begun, stopped }
+        let (idle, begun, stopped) = Default::default();
+        Self { remotes, hosts, most, idle, retry_for, interrupt, begun, stopped }
     }
 
     /// The run has begun: a server that is away is waited for here from now on.

@@ -9,7 +9,7 @@ use tidegate_transfer::manifest::Fingerprint;
 use tidegate_transfer::store::{BlockContent, RangeReader};
 use url::Url;
 
-use super::front::Turn;
+use super::front::{Fronts, Turn};
 use super::line::{Line, LinePool, Tries};
 use super::look::is_version;
 use crate::checksum::Hashers;
@@ -21,15 +21,19 @@ const PATIENT: u32 = 50;
 /// What is read at a time of what is not wanted.
 const SKIP: usize = 64 << 10;
 
+/// An answer that one reader hands on to the next, and the connection that it comes on.
+pub(super) type Handed = (Line, ServerAnswer);
+
 /// One range of a listed file.
 pub(super) struct ServerReader {
     lines: Arc<LinePool>,
+    fronts: Arc<Fronts<Handed>>,
     url: Url,
     size: u64,
     fingerprint: Fingerprint,
     range: Range<u64>,
     line: Option<Line>,
-    answer: Option<Answer>,
+    answer: Option<ServerAnswer>,
     /// Whether others go on with the answer: the server gives no parts of the file.
     is_front: bool,
     /// The version that was answered first.
@@ -39,9 +43,9 @@ pub(super) struct ServerReader {
 }
 
 /// The bytes of an answer that are still to come.
-pub(super) struct Answer {
+pub(super) struct ServerAnswer {
     body: Box<dyn Read + Send>,
-    pub at: u64,
+    at: u64,
     end: u64,
 }
 
@@ -49,13 +53,14 @@ impl ServerReader {
     /// Nothing is asked for before it is read.
     pub fn new(
         lines: Arc<LinePool>,
+        fronts: Arc<Fronts<Handed>>,
         url: Url,
         size: u64,
         fingerprint: Fingerprint,
         range: Range<u64>,
     ) -> Self {
         let (line, answer, is_front, seen, sums, tries) = Default::default();
-        Self { lines, url, size, fingerprint, range, line, answer, is_front, seen, sums, tries }
+        Self { lines, fronts, url, size, fingerprint, range, line, answer, is_front, seen, sums, tries }
     }
 
     /// Has what comes from `at` on be next, asked for if it does not come already.
@@ -64,7 +69,7 @@ impl ServerReader {
             return Ok(());
         }
         self.leave();
-        let answer = match self.lines.fronts.knows(&self.url) {
+        let answer = match self.fronts.knows(&self.url) {
             true => self.in_turn(at)?,
             false => self.part(at)?,
         };
@@ -73,7 +78,7 @@ impl ServerReader {
     }
 
     /// Asks for what comes from `at` on.
-    fn part(&mut self, at: u64) -> Result<Answer> {
+    fn part(&mut self, at: u64) -> Result<ServerAnswer> {
         let asked = at..self.range.end.max(at + 1);
         let opened = self.ask(asked.clone())?;
         let Range { start, end } = opened.range;
@@ -84,7 +89,7 @@ impl ServerReader {
             return Err(Error::new(ErrorKind::Protocol, format!("{}: {why}", shown(&self.url))));
         }
         // All of it comes, and to one reader is enough.
-        self.is_front = self.lines.fronts.begin(&self.url, at);
+        self.is_front = self.fronts.begin(&self.url, at);
         match self.is_front {
             true => Ok(self.begin(opened, at)),
             false => {
@@ -95,22 +100,22 @@ impl ServerReader {
     }
 
     /// The one answer that all of the file comes in, once it is this reader's turn.
-    fn in_turn(&mut self, at: u64) -> Result<Answer> {
+    fn in_turn(&mut self, at: u64) -> Result<ServerAnswer> {
         if let Some(line) = self.line.take() {
             self.lines.give_back(line);
         }
-        let lines = Arc::clone(&self.lines);
+        let (lines, fronts) = (Arc::clone(&self.lines), Arc::clone(&self.fronts));
         let url = self.url.clone();
-        let _waiting = lines.fronts.wait(&url, at);
+        let _waiting = fronts.wait(&url, at);
         let mut glances = 0;
         loop {
-            match lines.fronts.turn(&url, at, glances < PATIENT) {
+            match fronts.turn(&url, at, glances < PATIENT) {
                 Turn::Wait => lines.glance()?,
                 Turn::WaitForOthers => {
                     lines.glance()?;
                     glances += 1;
                 }
-                Turn::Take(line, answer) => {
+                Turn::Take((line, answer)) => {
                     (self.line, self.is_front) = (Some(line), true);
                     return Ok(answer);
                 }
@@ -118,7 +123,7 @@ impl ServerReader {
                     self.is_front = matches!(turn, Turn::Ask);
                     let opened = self.ask(0..u64::MAX).inspect_err(|_| self.is_front = false);
                     if opened.is_err() && matches!(turn, Turn::Ask) {
-                        lines.fronts.leave(&url, None);
+                        fronts.leave(&url, None);
                     }
                     return opened.map(|opened| self.begin(opened, at));
                 }
@@ -139,14 +144,14 @@ impl ServerReader {
     }
 
     /// Begins to take an answer in of whose bytes those from `at` on are wanted.
-    fn begin(&mut self, opened: Opened, at: u64) -> Answer {
+    fn begin(&mut self, opened: Opened, at: u64) -> ServerAnswer {
         let vouched = &opened.version.checksums;
         let is_first = self.seen.is_none() && at == 0;
         if is_first && self.range == (0..self.size) && vouched.refute() {
             self.sums = Some(Hashers::new(vouched.algorithms()).and_of_parts(vouched.of_parts()));
         }
         self.seen.get_or_insert(opened.version);
-        Answer { body: opened.body, at: opened.range.start, end: opened.range.end.min(self.size) }
+        ServerAnswer { body: opened.body, at: opened.range.start, end: opened.range.end.min(self.size) }
     }
 
     /// Reads in vain what comes before `at`.
@@ -199,7 +204,7 @@ impl ServerReader {
     fn forget(&mut self) {
         self.answer = None;
         if std::mem::take(&mut self.is_front) {
-            self.lines.fronts.leave(&self.url, None);
+            self.fronts.leave(&self.url, None);
         }
     }
 
@@ -208,7 +213,7 @@ impl ServerReader {
         match (self.is_front, self.line.take(), self.answer.take()) {
             (true, Some(line), Some(answer)) => {
                 self.is_front = false;
-                self.lines.fronts.leave(&self.url, Some((line, answer)));
+                self.fronts.leave(&self.url, Some((answer.at, (line, answer))));
             }
             (_, line, answer) => {
                 // The body goes first: what is left of it may cost the connection.
@@ -259,7 +264,7 @@ impl ServerReader {
     }
 }
 
-fn broken(url: &Url, answer: &Answer) -> Error {
+fn broken(url: &Url, answer: &ServerAnswer) -> Error {
     let why = format!("{} broke off after {} of {} bytes", shown(url), answer.at, answer.end);
     Error::new(ErrorKind::Connection, why)
 }
