@@ -308,6 +308,45 @@ fn a_bucket_is_copied_by_its_keys_and_keys_that_are_no_names_are_told() {
 }
 
 #[test]
+fn a_webdav_server_that_shows_no_pages_is_listed() {
+    let server = Scripted::http(|request| {
+        let method = request.lines[0].split(' ').next().expect("a method");
+        let member = |href: &str, kind: &str| {
+            format!(
+                "<d:response><d:href>{href}</d:href><d:propstat><d:prop><d:resourcetype>{kind}</d:resourcetype></d:prop></d:propstat></d:response>"
+            )
+        };
+        let members = match request.path() {
+            "/d/" => {
+                [member("/d/", "<d:collection/>"), member("/d/a", ""), member("/d/sub/", "<d:collection/>")]
+                    .concat()
+            }
+            "/d/sub/" => [member("/d/sub/", "<d:collection/>"), member("/d/sub/b%20c", "")].concat(),
+            _ => String::new(),
+        };
+        let xml = format!("<d:multistatus xmlns:d=\"DAV:\">{members}</d:multistatus>");
+        let length = xml.len().to_string();
+        let is_file = members.is_empty();
+        let answer = match method {
+            "PROPFIND" if request.header("depth") == Some("1") => http(
+                "207 Multi-Status",
+                &[("Content-Length", &length), ("Content-Type", "text/xml")],
+                xml.as_bytes(),
+            ),
+            "HEAD" if is_file => http("200 OK", &[("Content-Length", "4"), ("ETag", "\"e\"")], b""),
+            "GET" if is_file => http("200 OK", &[("Content-Length", "4"), ("ETag", "\"e\"")], b"file"),
+            _ => http("405 Method Not Allowed", &[("Content-Length", "0")], b""),
+        };
+        (answer, Then::Keep)
+    });
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    world.ok(&["copy", "-q", server.url("d/").as_ref(), &endpoint.at("in/")]);
+    assert_eq!(world.tree("there/in"), ["a", "sub/", "sub/b c"]);
+    assert_eq!(world.read("there/in/sub/b c"), b"file");
+}
+
+#[test]
 fn a_bucket_that_is_not_for_everybody_is_told_in_one_line() {
     const DENIED: &[u8] = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>";
     let length = DENIED.len().to_string();

@@ -205,6 +205,27 @@ impl Http {
         }
     }
 
+    /// What a WebDAV server tells of the directory at `url` and of what is in it, as XML of at most so many bytes.
+    pub fn properties(&mut self, url: &Url, most: u64) -> Result<String, Refusal> {
+        let method = Method::from_bytes(b"PROPFIND").expect("letters");
+        let depth = HeaderMap::from_iter([(HeaderName::from_static("depth"), HeaderValue::from_static("1"))]);
+        let answer =
+            self.ask_at(&method, (url, url), std::slice::from_ref(url), &HeaderMap::new(), &depth)?;
+        if answer.status() != 207 {
+            return Err(refuse_reply(url, Reply { from: url.clone(), answer }));
+        }
+        let mut bytes = Vec::new();
+        let read = answer.into_body().into_reader().take(most + 1).read_to_end(&mut bytes);
+        read.map_err(|error| Refusal::new(Why::Broken, format!("{}: {error}", shown(url))))?;
+        match String::from_utf8(bytes).ok().filter(|xml| xml.len() as u64 <= most) {
+            Some(xml) => Ok(xml),
+            None => {
+                let what = format!("{}: the listing is no XML of at most {} MiB", shown(url), most >> 20);
+                Err(Refusal::new(Why::Senseless, what))
+            }
+        }
+    }
+
     /// As `open`, and puts what the head of the answer says into `said`.
     pub(crate) fn open_hearing(
         &mut self,

@@ -12,7 +12,8 @@ use tidegate_transfer::path::join;
 use url::{Position, Url};
 
 use super::http::Http;
-use super::{Refusal, shown};
+use super::s3::answer::elements;
+use super::{Refusal, Why, shown};
 use crate::record::{Named, Record};
 
 /// Deepest directory beneath the one that is named.
@@ -148,9 +149,36 @@ impl Lists for Http {
         let may = |next: &Url| {
             (next.origin() == url.origin() || encrypted(next)) && next.path().starts_with(beneath)
         };
-        let (page, bytes) = self.page(url, MAX_PAGE, may)?;
-        Ok(links(&page, &String::from_utf8_lossy(&bytes)))
+        let listed =
+            self.page(url, MAX_PAGE, may).map(|(page, bytes)| links(&page, &String::from_utf8_lossy(&bytes)));
+        let is_none = match &listed {
+            Ok(links) => links.is_empty() && url == start,
+            Err(refusal) => {
+                matches!(refusal.why, Why::Senseless | Why::Denied)
+                    && refusal.error.kind != ErrorKind::Authentication
+            }
+        };
+        // A WebDAV server need not show pages.
+        let told = is_none.then(|| self.properties(url, MAX_PAGE).ok()).flatten();
+        told.and_then(|xml| members(url, &xml)).map_or(listed, Ok)
     }
+}
+
+/// What a WebDAV server says is in `directory`; `None` if that makes no sense.
+fn members(directory: &Url, xml: &str) -> Option<Vec<Link>> {
+    let (mut links, mut href, mut is_directory) = (Vec::new(), String::new(), false);
+    elements(xml, |path, text| match path {
+        "response/href" => text.trim().clone_into(&mut href),
+        "response/propstat/prop/resourcetype/collection" => is_directory = true,
+        "response" => {
+            let slash = if is_directory && !href.ends_with('/') { "/" } else { "" };
+            let member = link(directory, &format!("{href}{slash}"));
+            links.extend(member.map(|member| Link { is_directory, ..member }));
+            (href, is_directory) = (String::new(), false);
+        }
+        _ => {}
+    })?;
+    Some(links)
 }
 
 impl<L: Lists> Iterator for Index<L> {
@@ -246,6 +274,34 @@ mod tests {
         assert_eq!(names("http://h/d/", caddy), ["sub/", "a.txt"]);
         let python = "<ul>\n<li><a href=\"a%2Bb\">a+b</a></li>\n<li><a href=\"link\">link@</a></li>\n<li><a href=\"s/\">s/</a></li>";
         assert_eq!(names("http://h:8000/", python), ["a+b", "link", "s/"]);
+    }
+
+    #[test]
+    fn members_of_a_collection_are_told_from_itself_and_what_lies_elsewhere() {
+        let response = |href: &str, kind: &str| {
+            format!(
+                "<D:response><D:href>{href}</D:href><D:propstat><D:prop><D:resourcetype>{kind}</D:resourcetype>\
+                 <D:getcontentlength>9</D:getcontentlength></D:prop></D:propstat></D:response>"
+            )
+        };
+        let collection = "<D:collection/>";
+        let xml = [
+            response("/d/", collection),
+            response("/d/a%20b&amp;c", ""),
+            response("http://h/d/sub", collection),
+            response("/d/sub/deep", ""),
+            response("/other/x", ""),
+            response("http://elsewhere/d/x", ""),
+            response("/d/..%2Fx", ""),
+        ]
+        .concat();
+        let xml = format!("<?xml version=\"1.0\"?><D:multistatus xmlns:D=\"DAV:\">{xml}</D:multistatus>");
+        let found = members(&Url::parse("http://h/d/").expect("a URL"), &xml).expect("XML");
+        let shown: Vec<_> =
+            found.iter().map(|link| (String::from_utf8_lossy(&link.name), link.is_directory)).collect();
+        assert_eq!(shown, [("a b&c".into(), false), ("sub".into(), true), ("..".into(), false)]);
+        assert_eq!(found[1].url.as_str(), "http://h/d/sub/");
+        assert_eq!(members(&Url::parse("http://h/d/").expect("a URL"), "no <xml"), None);
     }
 
     #[test]

@@ -233,6 +233,7 @@ impl AgentPool {
         let settings = &self.shared.settings;
         Agent::config_builder()
             .http_status_as_error(false)
+            .allow_non_standard_methods(true)
             .proxy(proxy)
             .max_redirects(0)
             .max_redirects_will_error(false)

@@ -16,7 +16,7 @@ const DEEPEST: usize = 16;
 
 /// One element with text: its path beneath the root, such as `Contents/Key`, and the text.
 /// An element that begins a record comes with an empty text when it ends.
-fn elements(xml: &str, mut show: impl FnMut(&str, &str)) -> Option<()> {
+pub(crate) fn elements(xml: &str, mut show: impl FnMut(&str, &str)) -> Option<()> {
     let mut reader = Reader::from_str(xml);
     let mut path: Vec<String> = Vec::new();
     let mut text = String::new();
