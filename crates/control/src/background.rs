@@ -29,6 +29,11 @@ const CLEAR: f64 = 0.25;
 const LEFT: f64 = 0.5;
 /// It never grows beyond what was under way by more than this factor: something else may limit it.
 const UNUSED: f64 = 2.0;
+/// The same of streams that find their rate by themselves, on a path that was full: so much more they can have at once.
+const SPARE: f64 = 1.2;
+/// Changes running before which nothing has waited: after so many it grows as fast as it may, and the path is not full any more.
+const RESUMES: u16 = 4;
+const LATELY: u16 = 50;
 /// Segments: the least window (RFC 6817), with which what others leave is noticed, and the first (RFC 6928).
 const MIN_SEGMENTS: f64 = 2.0;
 const FIRST_SEGMENTS: f64 = 10.0;
@@ -45,9 +50,35 @@ pub struct BackgroundRate {
     clear: u16,
     /// Something has waited: the path was full once.
     found: bool,
+    /// Streams find their rate by themselves, and are only kept from a queue.
+    guards: bool,
 }
 
 impl BackgroundRate {
+    /// The rate of streams that are under way and move so much, and that find how much they may by themselves.
+    pub fn guarding(rate: BitRate, seen: &PathSample) -> Self {
+        let mut guarding =
+            Self { before: *seen, least: seen.rtt, clear: RESUMES, guards: true, ..Self::default() };
+        guarding.raise(rate, seen);
+        guarding
+    }
+
+    /// No less than this.
+    pub fn raise(&mut self, rate: BitRate, seen: &PathSample) {
+        let trip = (seen.rtt + TARGET).as_secs_f64();
+        self.window = self.window.max(rate.0 as f64 * trip).max(FIRST_SEGMENTS * seen.segment.bits());
+    }
+
+    /// Whether the path was full once.
+    pub const fn has_found(&self) -> bool {
+        self.found
+    }
+
+    /// Whether something has waited of late, so that the path is full.
+    pub const fn is_full(&self) -> bool {
+        self.found && self.clear < LATELY
+    }
+
     /// The rate from now on; to be asked every few milliseconds.
     pub fn next(&mut self, seen: PathSample) -> BitRate {
         // Where a round trip takes next to nothing a queue would make it many times as long, and the rate swing.
@@ -80,12 +111,16 @@ impl BackgroundRate {
         if lost {
             self.window = self.window.min(under_way) * LEFT;
         } else if waits > 1.0 {
+            if self.guards {
+                self.window = self.window.min(under_way);
+            }
             self.window *= (1.0 - GAIN * (waits - 1.0)).max(LEFT);
         } else {
             let most = if self.found { MAX_GROWTH } else { STARTUP_GROWTH };
             let growth = (GAIN * f64::from(self.clear).exp2()).min(most);
             let grown = self.window * (1.0 + growth * (1.0 - waits));
-            self.window = grown.min((UNUSED * under_way).max(self.window));
+            let unused = if self.guards && self.found { SPARE } else { UNUSED };
+            self.window = grown.min((unused * under_way).max(self.window));
         }
         self.window = self.window.max(MIN_SEGMENTS * seen.segment.bits());
     }

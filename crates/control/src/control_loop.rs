@@ -66,6 +66,9 @@ pub struct Epoch {
 pub struct EpochStreams {
     /// Streams that were under way.
     pub count: u16,
+    /// Of these, whose congestion control goes by a model of the path, as BBR does.
+    #[serde(default)]
+    pub model_based: u16,
     /// The shortest round trip that any of them has seen, in µs.
     pub min_rtt_us: Option<u64>,
     /// What the peer acknowledged last, summed, in bit/s.
@@ -86,6 +89,7 @@ impl From<Streams> for EpochStreams {
     fn from(streams: Streams) -> Self {
         Self {
             count: streams.count,
+            model_based: 0,
             min_rtt_us: streams.min_rtt.map(|rtt| rtt.as_micros() as u64),
             delivery_rate_bps: streams.delivery_rate,
             window_bytes: streams.window,
@@ -128,7 +132,10 @@ impl Epoch {
             arrived: None,
             loss: seen.loss,
             rtt_us: seen.rtt.map(|rtt| rtt.as_micros() as u64),
-            streams: seen.streams.map(EpochStreams::from),
+            streams: seen.streams.map(|streams| EpochStreams {
+                model_based: (seen.model_based * f64::from(streams.count)).round() as u16,
+                ..EpochStreams::from(streams)
+            }),
             cpu: seen.cpu,
             utility: next.utility,
             notice: next.notice.clone(),

@@ -7,7 +7,7 @@
 //!
 //! Plain numbers (bits, seconds) and no allocation: this is the inner loop of training.
 
-use crate::path::{Limits, Path};
+use crate::path::{Limits, ModelBased, Path};
 use crate::scenario::Staging;
 use crate::stage::{Concurrency, Ends, PerStage, Stage};
 
@@ -23,6 +23,7 @@ const DUST: f64 = 1e-3;
 pub struct Fluid {
     path: Path,
     limits: Limits,
+    model_based: ModelBased,
     size: Ends<f64>,
     staged: Ends<f64>,
     setpoint: Concurrency,
@@ -74,6 +75,7 @@ impl Fluid {
         let mut fluid = Self {
             path,
             limits: path.limits(),
+            model_based: ModelBased::default(),
             size,
             staged,
             setpoint: PerStage::all(0),
@@ -114,8 +116,19 @@ impl Fluid {
     /// Changes the path under what is staged and who works; stages neither come nor go.
     pub fn set_path(&mut self, path: Path) {
         self.path = path;
-        self.limits = path.limits();
+        self.limits = path.limits().with(self.model_based);
         self.enforce(self.setpoint);
+    }
+
+    /// Lets so many streams go by a model of the path.
+    pub fn set_model_based(&mut self, model_based: ModelBased) {
+        self.model_based = model_based;
+        self.set_path(self.path);
+    }
+
+    /// What the streams in force are like.
+    pub const fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Sets what is staged, in bits, within what fits: a training episode may begin anywhere.

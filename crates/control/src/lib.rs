@@ -22,6 +22,7 @@
 //! | score a throughput | [`Utility`] |
 //! | say how hard to push beside others | [`Share`] |
 //! | yield to them by the delay of packets | [`BackgroundRate`] |
+//! | try another congestion control | [`CongestionTrial`] |
 //!
 //! Modules are listed from the ground up: each one imports only from those above it.
 
@@ -42,6 +43,8 @@ pub mod arrival;
 pub mod path_sample;
 
 pub mod background;
+
+pub mod congestion;
 pub mod ramp;
 
 // What is seen, what it is worth.
@@ -75,6 +78,8 @@ pub mod random_path;
 
 pub mod fluid;
 
+pub(crate) mod simulated_kernel;
+
 pub mod simulator;
 
 pub mod paper_path;
@@ -94,6 +99,7 @@ pub mod calibration;
 pub use arrival::{Arrival, Meter};
 pub use background::BackgroundRate;
 pub use calibration::{Calibration, CalibrationError, calibrate};
+pub use congestion::{CongestionStep, CongestionTrial};
 pub use control_loop::{Epoch, EpochStreams, run};
 pub use environment::Environment;
 pub use fluid::Fluid;

@@ -103,12 +103,20 @@ pub struct Observation {
     /// What the sender's kernel told of the network streams, if it is ours.
     #[serde(default)]
     pub streams: Option<Streams>,
-    /// The share of streams that have waited in a queue ever since they began, so that the sender holds them back, 0 to 1.
+    /// The share of streams that have waited in a queue ever since they began, so that the sender holds them back, or that go by
+    /// a model and fill the path, 0 to 1.
     #[serde(default)]
     pub queued: f64,
     /// The share of streams that the sender holds back, as they began in a queue, 0 to 1.
     #[serde(default)]
     pub held: f64,
+    /// The share of streams whose congestion control goes by a model of the path, as BBR does, 0 to 1: losses tell nothing of
+    /// their windows.
+    #[serde(default)]
+    pub model_based: f64,
+    /// Whether another congestion control is tried, or about to be: it will be known before long what streams can do.
+    #[serde(default)]
+    pub tries: bool,
     /// What each end's processors did; not known of an end that is not ours.
     #[serde(default)]
     pub cpu: Ends<Option<CpuLoad>>,

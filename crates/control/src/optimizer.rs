@@ -30,6 +30,7 @@ pub mod registry;
 
 pub use registry::{
     LEARNED, MakeOnline, NAMES, OptimizerError, OptimizerOptions, build, goes_on_learning, needs_policy,
+    share_of,
 };
 pub use rules::{LEARNED_RULES, RULES, RuleDescription, with_constants};
 

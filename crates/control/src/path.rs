@@ -33,10 +33,26 @@ pub struct Path {
     pub background: Background,
 }
 
+/// Streams of others whose share a model-based one takes where nothing bounds it: BBR beside cubic, in a queue of a round trip.
+const UNBOUNDED: f64 = 8.0;
+
+/// Streams whose congestion control goes by a model of the path: losses by chance do not hold them back.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ModelBased {
+    /// So many; all if there are fewer.
+    pub streams: u16,
+    /// Whether they run under a pace that leaves others what they have, and let nothing queue.
+    pub bounded: bool,
+}
+
 /// A path in plain numbers: bit/s and seconds, infinite where nothing limits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
     stages: PerStage<StageLimits>,
+    model_based: ModelBased,
+    /// What a stream moves that losses by chance do not hold back, and what they let another one move.
+    model_worker: f64,
+    by_chance: f64,
     /// What others leave of the link.
     left: f64,
     /// Competing streams.
@@ -73,19 +89,74 @@ impl Limits {
         self.stages[stage].ramp_up
     }
 
+    /// The same where some streams go by a model.
+    #[must_use]
+    pub const fn with(mut self, model_based: ModelBased) -> Self {
+        self.model_based = model_based;
+        self
+    }
+
     /// What `n` workers of a stage would move if nothing but their own number held them back, in
     /// bit/s. `n` may be a fraction while workers ramp up. Infinite for an absent stage.
     pub fn offered(&self, stage: Stage, n: f64) -> f64 {
         let limits = &self.stages[stage];
         let surplus = n - limits.undisturbed;
-        if surplus > 0.0 { n * limits.worker / (1.0 + limits.slope * surplus) } else { n * limits.worker }
+        let all = match (stage, self.model_based.streams) {
+            (Stage::Network, 1..) => {
+                let (plain, model_based) = self.kinds(n);
+                plain * limits.worker + model_based * self.model_worker
+            }
+            _ => n * limits.worker,
+        };
+        if surplus > 0.0 { all / (1.0 + limits.slope * surplus) } else { all }
+    }
+
+    /// Of `n` streams those that go by losses, and those that go by a model.
+    fn kinds(&self, n: f64) -> (f64, f64) {
+        let model_based = n.min(f64::from(self.model_based.streams));
+        (n - model_based, model_based)
+    }
+
+    /// What those of `n` streams move that go by a model, in bit/s.
+    pub fn model_carried(&self, n: f64) -> f64 {
+        let (plain, model_based) = self.kinds(n);
+        let worker = self.stages.network.worker;
+        let left = match self.model_based.bounded {
+            // Who is not held back by losses fills the path.
+            true => (self.left - plain * worker - self.others * self.by_chance).max(0.0),
+            false => self.left * UNBOUNDED * model_based / (UNBOUNDED * model_based + plain + self.others),
+        };
+        (model_based * self.model_worker).min(left)
+    }
+
+    /// Whether those of `n` streams that go by a model move less than they would alone.
+    pub fn model_fills(&self, n: f64) -> bool {
+        let model_based = self.kinds(n).1;
+        model_based > 0.0 && self.model_carried(n) < model_based * self.model_worker
+    }
+
+    /// Whether `n` streams fill a queue, so that what is lost may be lost there.
+    pub fn queues(&self, n: f64) -> bool {
+        let (plain, model_based) = self.kinds(n);
+        let paced = self.model_based.bounded && model_based > 0.0;
+        let offered =
+            if paced { plain * self.stages.network.worker } else { self.offered(Stage::Network, n) };
+        offered >= self.share(n)
     }
 
     /// What `n` workers of a stage carry: what they offer, within the stage's total and, for the
     /// network, within our share of the link. In bit/s.
     pub fn carried(&self, stage: Stage, n: f64) -> f64 {
         let carried = self.offered(stage, n).min(self.stages[stage].total);
-        if stage == Stage::Network { carried.min(self.share(n)) } else { carried }
+        match (stage, self.model_based.streams) {
+            (Stage::Network, 1..) => {
+                let model_based = self.model_carried(n);
+                let plain = self.kinds(n).0 * self.stages.network.worker;
+                carried.min(model_based + plain.min(self.left - model_based))
+            }
+            (Stage::Network, 0) => carried.min(self.share(n)),
+            _ => carried,
+        }
     }
 
     /// What the link leaves to `n` of our streams, in bit/s: each gets as much as each competing one.
@@ -99,7 +170,7 @@ impl Limits {
             return self.loss;
         }
         let offered = self.offered(Stage::Network, n);
-        let surplus = (1.0 - self.share(n) / offered).max(0.0);
+        let surplus = if self.queues(n) { (1.0 - self.share(n) / offered).max(0.0) } else { 0.0 };
         (self.loss + self.surplus_loss * surplus).min(1.0)
     }
 }
@@ -157,16 +228,14 @@ impl Path {
 
     /// The path in plain numbers, to ask many times.
     pub fn limits(&self) -> Limits {
+        let by_chance = self.by_chance();
         let stages = PerStage::from_fn(|stage| {
             let Some(path) = self.stages[stage] else { return StageLimits::ABSENT };
             let mut worker = path.worker_rate.0 as f64;
             let mut ramp_up = path.ramp_up.as_secs_f64();
             if stage == Stage::Network {
-                let rtt = self.link.rtt.as_secs_f64();
-                ramp_up = ramp_up.max(self.link.ramp_rtts * rtt);
-                if self.link.loss > 0.0 && rtt > 0.0 {
-                    worker = worker.min(SEGMENT_BITS / rtt * MATHIS / self.link.loss.sqrt());
-                }
+                ramp_up = ramp_up.max(self.link.ramp_rtts * self.link.rtt.as_secs_f64());
+                worker = worker.min(by_chance);
             }
             StageLimits {
                 worker,
@@ -178,10 +247,22 @@ impl Path {
         });
         Limits {
             stages,
+            model_based: ModelBased::default(),
+            model_worker: self.stages.network.map_or(f64::INFINITY, |path| path.worker_rate.0 as f64),
+            by_chance,
             left: self.link.rate.0.saturating_sub(self.background.rate.0) as f64,
             others: f64::from(self.background.streams),
             loss: self.link.loss,
             surplus_loss: self.link.surplus_loss,
+        }
+    }
+
+    /// What losses by chance let a stream move that goes by them, in bit/s.
+    fn by_chance(&self) -> f64 {
+        let rtt = self.link.rtt.as_secs_f64();
+        match self.link.loss > 0.0 && rtt > 0.0 {
+            true => SEGMENT_BITS / rtt * MATHIS / self.link.loss.sqrt(),
+            false => f64::INFINITY,
         }
     }
 

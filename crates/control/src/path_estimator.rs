@@ -63,6 +63,31 @@ pub struct PathEstimator {
     unchecked: PerStage<bool>,
     /// What held streams back when it was last told.
     held: Held,
+    /// What congestion control they have, and had when something was learned of them last.
+    control: Control,
+    learned: Control,
+    /// Whether another one is tried, or about to be.
+    tries: bool,
+}
+
+/// By what streams' congestion control goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Control {
+    #[default]
+    Losses,
+    /// Some by losses and some by a model, while that is tried.
+    Both,
+    Model,
+}
+
+impl Control {
+    fn of(seen: &Observation) -> Self {
+        match seen.model_based {
+            share if share >= 1.0 => Self::Model,
+            share if share > 0.0 => Self::Both,
+            _ => Self::Losses,
+        }
+    }
 }
 
 /// What may hold streams back.
@@ -88,9 +113,10 @@ impl PathEstimator {
         CHANGE.ln() + self.doubts[stage] > 0.0
     }
 
-    /// Whether the network's streams are still on their way to what they can move, so that nothing is to be tried.
+    /// Whether the network's streams are still on their way to what they can move, or another congestion control is tried, so
+    /// that nothing else is to be.
     pub fn is_recovering(&self) -> bool {
-        self.recovery.is_under_way()
+        self.recovery.is_under_way() || self.tries || self.control == Control::Both
     }
 
     /// Of how many workers an epoch showed what they can do; of none where they waited nearly always.
@@ -132,10 +158,15 @@ impl PathEstimator {
     pub fn learn(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> PerStage<bool> {
         let free = PerStage::from_fn(|stage: Stage| !bounds[stage].is_fixed());
         let waiting = Waiting::of(seen, free, MARGIN);
+        self.follow(Control::of(seen));
+        self.tries = seen.tries;
         self.recovery.watch(seen);
         self.curves.network.set_varying(self.recovery.varies());
         let mut changed = PerStage::all(false);
-        for stage in Stage::ALL.into_iter().filter(|&stage| Self::learns(seen, bounds, stage)) {
+        // What is still on its way says nothing of either.
+        let both = self.control == Control::Both || self.tries && self.control == Control::Model;
+        let told = |&stage: &Stage| Self::learns(seen, bounds, stage) && !(both && stage == Stage::Network);
+        for stage in Stage::ALL.into_iter().filter(told) {
             let busy = match seen.waited[stage] {
                 Some(waited) => 1.0 - waited,
                 None if waiting[stage].is_busy() => 1.0,
@@ -156,6 +187,15 @@ impl PathEstimator {
             }
         }
         changed
+    }
+
+    /// Where streams have another congestion control each does something else, and the belief of the network begins anew.
+    fn follow(&mut self, control: Control) {
+        self.control = control;
+        if control != Control::Both && std::mem::replace(&mut self.learned, control) != control {
+            (self.curves.network, self.doubts.network) = (StageCurve::default(), 0.0);
+            (self.before.network, self.unchecked.network, self.held) = (0.0, false, Held::default());
+        }
     }
 
     /// Takes in what the kernel told of `n` streams in so many seconds.

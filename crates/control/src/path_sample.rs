@@ -17,6 +17,8 @@ pub struct PathSample {
     pub delivered: ByteCount,
     /// Segments sent again since the start.
     pub retransmits: u64,
+    /// Data segments sent since the start, those again among them.
+    pub sent: u64,
     /// What a segment carries at most.
     pub segment: ByteCount,
     /// Streams of which something has arrived.
@@ -25,4 +27,12 @@ pub struct PathSample {
     pub app_limited: u16,
     /// Streams that have waited in a queue before they lost anything.
     pub queued: u16,
+    /// Streams with data under way whose congestion control goes by losses.
+    pub loss_based: u16,
+    /// Streams with data under way whose congestion control goes by a model of the path.
+    pub model_based: u16,
+    /// Bytes that have arrived on streams while they were model-based.
+    pub model_delivered: ByteCount,
+    /// Whether another congestion control is tried, or about to be.
+    pub tries: bool,
 }

@@ -117,11 +117,15 @@ impl Ramp {
         // The odd packet is lost on any path.
         let lost = seen.retransmits > begun.retransmits + u64::from(self.asked / 2);
         self.since_loss = if lost { Some(0) } else { self.since_loss.map(|rounds| rounds + 1) };
-        if rises || self.rounds < self.catch_up {
+        if rises || seen.tries || self.rounds < self.catch_up {
             return RampStep::Waits;
         }
         if seen.app_limited > 0 && 2 * seen.app_limited >= seen.streams {
             return RampStep::Ends(RampEnd::Idle);
+        }
+        if seen.model_based > 0 {
+            // Losses tell nothing of these, and a few are as quick as many.
+            return if self.level > LEVEL { RampStep::Ends(RampEnd::Full) } else { RampStep::Waits };
         }
         let queues = seen.rtt > seen.min_rtt + seen.min_rtt.mul_f64(QUEUE).max(MIN_QUEUE);
         match self.since_loss {

@@ -16,11 +16,15 @@ use crate::pace::Pace;
 use crate::path::Path;
 use crate::rng::Rng;
 use crate::scenario::Scenario;
+use crate::simulated_kernel::SimulatedKernel;
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 use crate::units::{BitRate, ByteCount};
 
 /// The time of what will not happen.
 const NEVER: u64 = u64::MAX;
+
+/// How often the streams' congestion control is looked at.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// So many time constants until new workers are up to speed.
 const WARM_UP: f64 = 2.0;
@@ -38,6 +42,9 @@ pub struct SimulatorOptions {
     pub epochs: Option<u32>,
     /// Whether a rule that asks for short epochs on its way up gets them, as it does in a transfer.
     pub short_epochs: bool,
+    /// Whether another congestion control is tried where packets are lost by chance, as a transfer does; if so, whether it runs
+    /// under a pace.
+    pub tries: Option<bool>,
 }
 
 impl SimulatorOptions {
@@ -45,12 +52,17 @@ impl SimulatorOptions {
     /// is left out.
     pub fn new(seed: u64, epoch: Duration, epochs: u32) -> Self {
         let settle = if epoch >= Duration::from_secs(3) { Duration::from_secs(1) } else { epoch / 5 };
-        Self { seed, epoch, settle, epochs: Some(epochs), short_epochs: false }
+        Self { seed, epoch, settle, epochs: Some(epochs), short_epochs: false, tries: None }
     }
 
     /// The same with short epochs for a rule that asks for them.
     pub fn with_short_epochs(self) -> Self {
         Self { short_epochs: true, ..self }
+    }
+
+    /// The same where another congestion control is tried, under a pace if it is `bounded`.
+    pub fn with_trials(self, bounded: bool) -> Self {
+        Self { tries: Some(bounded), ..self }
     }
 }
 
@@ -126,6 +138,9 @@ pub struct Simulator {
     unread: f64,
     last: Option<Delivered>,
     delivered: Option<Vec<Delivered>>,
+    /// The streams' congestion control, where it is not always the same, and when it is looked at next.
+    kernel: Option<SimulatedKernel>,
+    next_look: u64,
 }
 
 impl Simulator {
@@ -156,6 +171,8 @@ impl Simulator {
             unread: 0.0,
             last: None,
             delivered: None,
+            kernel: None,
+            next_look: NEVER,
             scenario,
             options,
         };
@@ -184,6 +201,8 @@ impl Simulator {
         self.next_change = self.change_after(0);
         self.epochs = 0;
         self.asked.clear();
+        self.kernel = self.options.tries.map(SimulatedKernel::new);
+        self.next_look = if self.kernel.is_some() { 0 } else { NEVER };
         self.due = self.next_due();
         self.unread = self.scenario.dataset.map_or(f64::INFINITY, |dataset| dataset.size.bits());
         self.last = None;
@@ -260,12 +279,16 @@ impl Simulator {
             self.fluid.set(setpoint);
             self.asked.pop_front();
         }
+        if let Some(kernel) = self.kernel.as_mut().filter(|_| self.next_look <= self.now) {
+            kernel.look(&mut self.fluid, Duration::from_nanos(self.now));
+            self.next_look = self.now.saturating_add(nanos(LOOK));
+        }
         self.due = self.next_due();
     }
 
     fn next_due(&self) -> u64 {
         let asked = self.asked.front().map_or(NEVER, |&(at, _)| at);
-        asked.min(self.next_change).min(self.next_burst)
+        asked.min(self.next_change).min(self.next_burst).min(self.next_look)
     }
 
     fn ask(&mut self, setpoint: Concurrency) {
@@ -289,6 +312,9 @@ impl Simulator {
             let cut = end.min(self.due);
             let length = seconds(cut - self.now);
             let piece = self.fluid.pass(length, self.unread);
+            if let Some(kernel) = &mut self.kernel {
+                kernel.count(&self.fluid, &piece);
+            }
             self.unread = (self.unread - piece.bits.read).max(0.0);
             let passed = if piece.seconds < length { (piece.seconds * 1e9).ceil() as u64 } else { NEVER };
             self.now += passed.min(cut - self.now);
@@ -432,6 +458,10 @@ impl Environment for Simulator {
         };
         let (staging_free, staging_capacity) = self.staging();
         let rtt = self.path().link.rtt;
+        let streams = self.kernel.as_ref().map(|kernel| kernel.streams(&self.fluid));
+        let (model_based, tries) =
+            self.kernel.as_ref().map_or((0.0, false), |kernel| kernel.model_based(&self.fluid));
+        let queued = self.kernel.as_ref().map_or(0.0, |kernel| kernel.queued(&self.fluid));
         Ok(Some(Observation {
             at,
             interval: Duration::from_nanos(self.now - from),
@@ -444,9 +474,11 @@ impl Environment for Simulator {
             staging_capacity,
             loss: Some(moved.lost_seconds / interval),
             rtt: (!rtt.is_zero()).then_some(rtt),
-            streams: None,
-            queued: 0.0,
+            streams,
+            queued,
             held: 0.0,
+            model_based,
+            tries,
             cpu: Ends::default(),
             remaining: self.remaining(),
         }))

@@ -93,6 +93,8 @@ impl PyObservation {
             streams: streams.map(streams_from).transpose()?,
             queued: 0.0,
             held: 0.0,
+            model_based: 0.0,
+            tries: false,
             cpu: cpu.map(cpu_from).transpose()?.unwrap_or_default(),
             remaining: left.zip(files).map(|(bytes, files)| Remaining { bytes, files }),
         }))

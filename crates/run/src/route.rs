@@ -48,7 +48,8 @@ impl RouteArgs {
 
     /// What both ends agree on.
     pub fn terms(&self) -> Terms {
-        self.plane.terms(self.control.local.max_workers)
+        let congestion = self.control.spec.congestion_terms();
+        Terms { congestion, ..self.plane.terms(self.control.local.max_workers) }
     }
 
     /// How the transfer is driven; an error if there is no such rule.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use serde::{Deserialize, Deserializer, Serialize};
 use tidegate_control::Share;
-use tidegate_control::optimizer::with_constants;
+use tidegate_control::optimizer::{share_of, with_constants};
+use tidegate_transfer::congestion::{Congestion, CongestionTerms};
 
 use crate::form::{path_option, time};
 use crate::range::Range;
@@ -35,6 +36,12 @@ pub struct ControlSpec {
     /// as still bring something) [default: fair]
     #[arg(long, value_name = "NAME")]
     pub share: Option<Share>,
+    /// Which congestion control streams have: auto (one that goes by losses; under the rule auto also bbr where packets are lost
+    /// though nothing queues, under a pace unless --share is full), system (what the system has), or the name of one that the
+    /// kernel knows, such as cubic or bbr
+    #[arg(long, value_name = "NAME", default_value_t)]
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub congestion: Congestion,
     /// What the rule aimd takes for a change of throughput, as a share of it: 0.02 or 2%
     #[arg(long, value_name = "SHARE")]
     pub aimd_epsilon: Option<String>,
@@ -110,6 +117,7 @@ impl Default for ControlSpec {
         Self {
             optimizer: "auto".to_owned(),
             share: None,
+            congestion: Congestion::Auto,
             aimd_epsilon: None,
             epoch: None,
             seed: 1,
@@ -178,6 +186,17 @@ impl ControlSpec {
             numbers.into_iter().chain(words).filter_map(|(o, key, value)| Some((o, key, value?))).collect();
         let given = given.iter().map(|(option, key, value)| (*option, *key, value.as_str()));
         with_constants(&self.optimizer, given)
+    }
+
+    /// What streams between endpoints of ours have. Only the rule auto is told of a path on which another congestion control is
+    /// tried, and only its share says what others are left.
+    pub fn congestion_terms(&self) -> CongestionTerms {
+        let share = self.named().ok().and_then(|name| share_of(&name));
+        let asked = match (&self.congestion, share) {
+            (Congestion::Auto, None | Some(Share::Background)) => Congestion::System,
+            (asked, _) => asked.clone(),
+        };
+        CongestionTerms { asked, bounded: share == Some(Share::Fair) }
     }
 
     /// Whether the rule ever asks for another number of workers.

@@ -61,6 +61,7 @@ impl CopySpec {
         Terms {
             links: self.links.links,
             compare: if compares { Compare::Checksum } else { Compare::Recorded },
+            congestion: self.control.congestion_terms(),
             ..self.plane.terms(max_workers)
         }
     }

@@ -180,6 +180,7 @@ impl PlaneSpec {
             limits: self.limits(),
             staging: self.staging,
             max_workers,
+            ..Terms::default()
         }
     }
 }

@@ -23,6 +23,9 @@ pub mod vsftpd;
 
 pub use bytes::noise;
 pub use certificates::Certificates;
-pub use machine::{has, is_long, is_root, may_use_installed, program, raise_file_limit, skip};
+pub use machine::{
+    congestion_at, congestion_controls, has, is_long, is_root, may_use_installed, program, raise_file_limit,
+    skip,
+};
 pub use ports::free_port;
 pub use server::Server;

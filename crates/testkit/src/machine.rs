@@ -60,3 +60,24 @@ pub fn has(test: &str, programs: &[&str]) -> bool {
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root() && may_use_installed()
 }
+
+/// The congestion controls that this kernel has.
+pub fn congestion_controls() -> Vec<String> {
+    let listed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    listed.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+}
+
+/// The congestion control of each connection from or to a port of this host; `None` where there is no `ss` to tell it.
+pub fn congestion_at(port: u16) -> Option<Vec<String>> {
+    let ss = program("ss")?;
+    let told =
+        std::process::Command::new(ss).args(["-Htin", "state", "established"]).output().expect("asked");
+    let text = String::from_utf8_lossy(&told.stdout).into_owned();
+    let (lines, known): (Vec<&str>, _) = (text.lines().collect(), congestion_controls());
+    let at = format!(":{port} ");
+    let here = lines.chunks(2).filter(|pair| pair.len() == 2 && format!("{} ", pair[0]).contains(&at));
+    let name = |pair: &[&str]| {
+        pair[1].split_whitespace().find(|word| known.iter().any(|name| name == word)).map(str::to_owned)
+    };
+    Some(here.filter_map(name).collect())
+}

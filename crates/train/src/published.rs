@@ -200,6 +200,8 @@ impl Published {
             streams: None,
             queued: 0.0,
             held: 0.0,
+            model_based: 0.0,
+            tries: false,
             cpu: Ends::default(),
             remaining: None,
         }

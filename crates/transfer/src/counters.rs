@@ -101,6 +101,10 @@ pub struct StreamCounters {
     pub(crate) queued: u16,
     /// Of these, that are held back as they began in a queue.
     pub(crate) held: u16,
+    /// Of these, whose congestion control goes by a model of the path.
+    pub model_based: u16,
+    /// Whether another congestion control is tried, or about to be.
+    pub tries: bool,
     /// The shortest round trip that any of them has seen, in µs; 0 if unknown.
     pub min_rtt_us: u64,
     /// Bytes a second that the peer acknowledged last, over the open streams.
@@ -126,6 +130,8 @@ tagged!(StreamCounters, "counters of streams" {
     16 => spread_ppm,
     18 => queued,
     20 => held,
+    22 => model_based,
+    24 => tries,
 });
 
 impl Counters {

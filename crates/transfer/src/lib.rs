@@ -16,7 +16,8 @@
 //! error       Error, ErrorKind, Result
 //! path        RelPath · text: show, foreign · manifest: Entry, Kind, Timestamp, BLOCK, SEGMENT
 //! filter      Filter, Rule: rsync's filter rules · selection: Selection, Taking
-//! terms       Terms, Purpose, DataPlane, Verify, Links, Compare · spec: SourceSpec, SinkSpec, Memory
+//! terms       Terms, Purpose, DataPlane, Verify, Links, Compare · congestion: Congestion, CongestionTerms
+//! spec        SourceSpec, SinkSpec, Memory
 //! plan        Planned, PlannedChange, PlanListener: what a run would do
 //! counters    Counters, Totals · ledger: Ledger, Failure · offer: Verdict, Outcome
 //! throttle    Limits, Throttle · quota: Allowance, Quota, Share · outage: Outage
@@ -115,9 +116,11 @@ pub mod plan;
 pub mod spec;
 pub mod split;
 
+pub mod congestion;
 pub mod counters;
 pub mod offer;
 pub mod selection;
+
 pub mod terms;
 
 // What travels.

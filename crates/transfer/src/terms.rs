@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tidegate_control::ByteCount;
 
+use crate::congestion::CongestionTerms;
 use crate::record::tagged;
 use crate::throttle::Limits;
 
@@ -105,6 +106,8 @@ pub struct Terms {
     pub staging: ByteCount,
     /// Most workers a stage.
     pub max_workers: u16,
+    /// Which congestion control streams have.
+    pub congestion: CongestionTerms,
 }
 
 tagged!(Terms, "terms" {
@@ -118,6 +121,7 @@ tagged!(Terms, "terms" {
     15 => limits,
     17 => staging,
     19 => max_workers,
+    20 => congestion,
 });
 
 impl Terms {
@@ -149,6 +153,7 @@ impl Default for Terms {
             limits: Limits::default(),
             staging: ByteCount::mib(16),
             max_workers: 16,
+            congestion: CongestionTerms::default(),
         }
     }
 }

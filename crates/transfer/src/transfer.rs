@@ -381,6 +381,8 @@ impl Running for LiveTransfer {
             streams: streams(&before.sender, &after.sender, sending),
             queued: share_of(&after.sender, |streams| streams.queued),
             held: share_of(&after.sender, |streams| streams.held),
+            model_based: share_of(&after.sender, |streams| streams.model_based),
+            tries: after.sender.streams.is_some_and(|streams| streams.tries),
             cpu: Ends {
                 sender: after.sender.cpu.load_since(&before.sender.cpu, sending),
                 receiver: after.receiver.cpu.load_since(&before.receiver.cpu, receiving),

@@ -87,6 +87,8 @@ fn seen(epoch: &Epoch) -> Observation {
         }),
         queued: 0.0,
         held: 0.0,
+        model_based: 0.0,
+        tries: false,
         cpu: epoch.cpu,
         remaining: None,
     }

@@ -2,6 +2,7 @@
 
 mod advised;
 mod common;
+mod congestion;
 mod copy;
 mod copy_from_servers;
 mod dashboard;

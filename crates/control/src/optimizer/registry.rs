@@ -247,6 +247,13 @@ fn learned(
     Ok(Box::new(Learned::new(policy, choice, options.seed)))
 }
 
+/// How hard the rule called `name` pushes, if that can be said of it.
+pub fn share_of(name: &str) -> Option<Share> {
+    let rule = RuleDescription::of(name).filter(|rule| rule.name == "auto")?;
+    let constants = Constants::read(rule, text(name)).ok()?;
+    constants.word("share").map_or(Some(Share::default()), |word| word.parse().ok())
+}
+
 /// Builds the rule called `name`.
 ///
 /// # Errors

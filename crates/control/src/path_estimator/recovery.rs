@@ -46,6 +46,8 @@ const ACKNOWLEDGED: f64 = 2.0;
 const DELAYED: f64 = 0.04;
 /// Share of what was moved before: who moves as much has recovered.
 const RECOVERED: f64 = 0.98;
+/// Streams that go by a model: fewer save nothing, and need seconds to take over what others moved.
+const FEW: f64 = 4.0;
 /// Who moves more than in the epoch before, by this share or what the measurement is off, is still on the way up, and who
 /// moves less is on none.
 const RISES: f64 = 0.02;
@@ -92,6 +94,8 @@ pub struct Recovery {
     alike: u32,
     /// By what share of it one stream differs from another and from time to time, where losses hold them back by chance.
     varies: f64,
+    /// Streams whose windows go by a model of the path.
+    model_based: f64,
     /// What is recovered from, in which nothing is to be tried, and what only the windows still have to grow by.
     under_way: Option<Regrowth>,
     behind: Option<Regrowth>,
@@ -176,6 +180,13 @@ impl Recovery {
     pub fn watch(&mut self, seen: &Observation) {
         // Without the kernel's word nobody knows whose windows they are.
         let Some(kernel) = seen.streams else { return };
+        // Nor what windows mean that go by a model: whoever paces them tells whether the path is full.
+        if seen.model_based > 0.0 {
+            let (round_trip, queueing) = (self.round_trip, seen.queued >= MANY);
+            let model_based = f64::from(seen.concurrency.network);
+            *self = Self { round_trip, queueing, model_based, ..Self::default() };
+            return;
+        }
         self.round_trip = self.round_trip.into_iter().chain(kernel.min_rtt).min();
         let (streams, rate) = (f64::from(seen.concurrency.network.max(1)), seen.throughput.network.0 as f64);
         let lost = seen.loss.is_some_and(|loss| loss >= LOST);
@@ -258,6 +269,9 @@ impl Recovery {
     /// queue makes up for, or one if that is not too long; and none while they may still be on their way to fill the path, or
     /// have just begun.
     pub fn fewest(&self) -> f64 {
+        if self.model_based > 0.0 {
+            return self.model_based.min(FEW);
+        }
         if self.starts {
             return self.streams;
         }

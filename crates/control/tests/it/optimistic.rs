@@ -193,6 +193,8 @@ fn observation(rng: &mut Rng, at: u64, concurrency: Concurrency) -> Observation 
         streams: told(rng).then(|| Streams { min_rtt: Some(trip(rng)), ..Streams::default() }),
         queued: 0.0,
         held: 0.0,
+        model_based: 0.0,
+        tries: false,
         cpu: Ends {
             sender: told(rng).then(|| CpuLoad { ours: rng.unit(), idle: 0.3 * rng.unit() }),
             receiver: None,

@@ -86,6 +86,8 @@ prop_compose! {
             streams: None,
             queued: 0.0,
             held: 0.0,
+            model_based: 0.0,
+            tries: false,
             cpu: Ends::default(),
             remaining: left.map(|(bytes, files)| Remaining { bytes, files }),
         })

@@ -32,6 +32,8 @@ fn seen(second: u64, n: Concurrency, mbps: [u64; 3], scale: u64) -> Observation 
         streams: None,
         queued: 0.0,
         held: 0.0,
+        model_based: 0.0,
+        tries: false,
         cpu: Ends::default(),
         remaining: None,
     }

@@ -300,8 +300,9 @@ fn receive(
     destination.permit = preamble.fenced.then(|| Permit::of_peer(outbox.clone()));
     preamble.split.as_ref().map_or(Ok(()), |split| may_split(split, &preamble))?;
     destination.split = preamble.split;
-    let (terms, share) = (preamble.terms, account.share.clone());
-    serve(endpoint, line, Agreement::default(), || {
+    let (mut terms, share) = (preamble.terms, account.share.clone());
+    let congestion_refused = terms.congestion.agree();
+    serve(endpoint, line, Agreement { congestion_refused, ..Agreement::default() }, || {
         let asked = Asked::Anything;
         let (receiver, owner) = Receiver::start(asked, destination, terms, outbox.clone(), ledger, share);
         (Side::Receive(receiver, None), Owner::Receive(owner))
@@ -318,10 +319,11 @@ fn send(
 ) -> Result<()> {
     let SessionContext { claims, account, .. } = session;
     may_read(claims)?;
-    let preamble = agree(endpoint, preamble)?;
+    let mut preamble = agree(endpoint, preamble)?;
     may_move(endpoint, claims, &preamble.terms, preamble.moving)?;
     let (source, single) = open_source(endpoint, session, source, &preamble)?;
-    let mut agreement = Agreement { single, ..Agreement::default() };
+    let congestion_refused = preamble.terms.congestion.agree();
+    let mut agreement = Agreement { single, congestion_refused, ..Agreement::default() };
     if source.has_read_stage() {
         agreement.sources = source.sources();
         agreement.contents_mode = source.contents_mode();
@@ -518,7 +520,8 @@ fn relay(
     share: &Share,
 ) -> Result<()> {
     let _relaying = Relaying::begin(endpoint);
-    let Preamble { terms, selection, taking, deletion, moving, run, .. } = preamble;
+    let Preamble { mut terms, selection, taking, deletion, moving, run, .. } = preamble;
+    let congestion_refused = terms.congestion.agree();
     let (run, stall) = run.map_or_else(|| (random_run(), STALL), |run| (run.id, stall_of(&run)));
     let (interrupt, unheard) = (Interrupt::default(), Unheard::default());
     let setup = Setup {
@@ -562,6 +565,7 @@ fn relay(
     outbox.send(&Message::accepted(&Agreement {
         token: random::bytes(),
         round_trip_us,
+        congestion_refused,
         ..Agreement::default()
     }));
     unheard.begin();

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tidegate_control::{BitRate, ByteCount, PathSample};
 
+use crate::congestion::{self, CongestionName};
 use crate::counters::StreamCounters;
 use crate::error::{Error, ErrorKind, Result, Retry};
 use crate::manifest::BLOCK;
@@ -27,6 +28,10 @@ use crate::sys::tcp::{self, TcpInfo};
 use crate::sys::thread;
 use crate::wire::channel::Channel;
 use crate::wire::frame::Frame;
+
+mod model_based;
+
+use model_based::ModelBased;
 
 /// How long what waits in the kernel to be sent on a stream may take at the stream's rate.
 const QUEUED: Duration = Duration::from_millis(50);
@@ -99,6 +104,10 @@ pub(crate) struct DataStreams<F> {
 struct Flights<F> {
     live: HashMap<u32, Flight<F>>,
     retired: TcpInfo,
+    /// Bytes of those that arrived while their congestion control went by a model.
+    retired_model: u64,
+    /// The congestion control that new ones are given.
+    given: Option<CongestionName>,
     closed: bool,
 }
 
@@ -114,6 +123,10 @@ struct Flight<F> {
     queued: u32,
     /// How fast it may send.
     pace: Option<StreamPace>,
+    /// By what its congestion control goes.
+    model_based: ModelBased,
+    /// Whether it had something under way when it was looked at last.
+    under_way: bool,
     /// Where they wait, and what was sent until it is acknowledged.
     buffer: SendBuffer,
     /// Whether the receiver has taken anything from it.
@@ -143,9 +156,10 @@ enum Leads {
 }
 
 impl<F> DataStreams<F> {
-    /// Streams of this supply.
-    pub fn new(supply: Supply) -> Self {
-        let flights = Flights { live: HashMap::new(), retired: TcpInfo::default(), closed: false };
+    /// Streams of this supply, which are given this congestion control.
+    pub fn new(supply: Supply, given: Option<CongestionName>) -> Self {
+        let retired = TcpInfo::default();
+        let flights = Flights { live: HashMap::new(), retired, retired_model: 0, given, closed: false };
         Self { supply, flights: Mutex::new(flights), begun: Condvar::default() }
     }
 
@@ -193,8 +207,14 @@ impl<F> DataStreams<F> {
         if flights.closed {
             return Ok(None);
         }
+        if let (Some(socket), Some(name)) = (&socket, &flights.given) {
+            congestion::give(socket, name);
+        }
+        let model_based = socket.as_ref().map(ModelBased::of).unwrap_or_default();
         let flight = Flight {
-            pace: socket.as_ref().map(StreamPace::new),
+            pace: socket.as_ref().map(|socket| StreamPace::new(socket, model_based.is())),
+            model_based,
+            under_way: false,
             unconfirmed: VecDeque::new(),
             confirmed: 0,
             socket,
@@ -276,7 +296,7 @@ impl<F> DataStreams<F> {
     pub fn lose(&self, index: u32) -> Vec<F> {
         let mut flights = self.flights.lock();
         let Some(flight) = flights.live.remove(&index) else { return Vec::new() };
-        retire(&mut flights.retired, flight.socket.as_ref());
+        flights.retire(&flight);
         // A worker may be blocked on it.
         flight.cut();
         flight.unconfirmed.into()
@@ -352,26 +372,35 @@ impl<F> DataStreams<F> {
 
     /// What the kernel tells of the path at `at`; `None` where no stream is under way.
     pub fn path_sample(&self, at: Duration) -> Option<PathSample> {
-        let flights = self.flights.lock();
+        let mut flights = self.flights.lock();
         let mut sum = flights.retired;
-        let (mut delay, mut segment): (Option<(Duration, Duration)>, _) = (None, 0);
-        let (mut streams, mut app_limited, mut queued) = (0, 0, 0);
-        for (flight, info) in flights.live.values().filter_map(|flight| Some((flight, flight.info()?))) {
+        let (mut now, mut before): (Option<Duration>, Option<Duration>) = (None, None);
+        let mut least: Option<Duration> = None;
+        let mut seen = PathSample { at, ..PathSample::default() };
+        seen.model_delivered = ByteCount(flights.retired_model);
+        for flight in flights.live.values_mut() {
+            let Some(info) = flight.info() else { continue };
             add(&mut sum, &info);
-            queued += u16::from(flight.pace.is_some_and(|pace| pace.is_queued()));
-            segment = segment.max(info.segment);
-            streams += u16::from(info.acknowledged.is_some_and(|bytes| bytes > 0));
-            app_limited += u16::from(info.app_limited);
+            flight.under_way = info.in_flight > 0 || info.unsent > 0;
+            let model_based = flight.model_based.is();
+            seen.model_delivered.0 += flight.model_based.delivered(&info);
+            seen.model_based += u16::from(flight.under_way && model_based);
+            seen.loss_based += u16::from(flight.under_way && !model_based);
+            seen.queued += u16::from(flight.pace.is_some_and(|pace| pace.is_queued()));
+            seen.segment = seen.segment.max(ByteCount(info.segment));
+            seen.streams += u16::from(info.acknowledged.is_some_and(|bytes| bytes > 0));
+            seen.app_limited += u16::from(info.app_limited);
             if info.rtt > Duration::ZERO && info.least_rtt > Duration::ZERO {
-                let (rtt, least) = delay.unwrap_or((info.rtt, info.least_rtt));
-                delay = Some((rtt.min(info.rtt), least.min(info.least_rtt)));
+                // Of a stream whose worker is parked it is one of before.
+                let rtt = if flight.under_way { &mut now } else { &mut before };
+                *rtt = Some(rtt.unwrap_or(Duration::MAX).min(info.rtt));
+                least = Some(least.unwrap_or(Duration::MAX).min(info.least_rtt));
             }
         }
-        let (rtt, min_rtt) = delay?;
-        let delivered = ByteCount(sum.delivered?);
-        let segment = ByteCount(segment);
-        let retransmits = sum.retransmits;
-        Some(PathSample { at, rtt, min_rtt, delivered, retransmits, segment, streams, app_limited, queued })
+        (seen.rtt, seen.min_rtt) = (now.or(before)?, least?);
+        seen.delivered = ByteCount(sum.delivered?);
+        (seen.retransmits, seen.sent) = (sum.retransmits, sum.segments_sent);
+        Some(seen)
     }
 
     /// Lets all streams together send no more than `rate`; `None` for no limit.
@@ -395,7 +424,7 @@ impl<F> DataStreams<F> {
         }
         let mut flights = self.flights.lock();
         if let Some(flight) = flights.live.remove(&data_stream.index) {
-            retire(&mut flights.retired, flight.socket.as_ref());
+            flights.retire(&flight);
         }
     }
 
@@ -438,7 +467,7 @@ impl<F> DataStreams<F> {
             // One whose worker is parked says nothing of the path, and its round trip is one of before.
             if moved > 0 || !flight.unconfirmed.is_empty() {
                 rtts = (rtts.0 + info.rtt, rtts.1 + 1);
-                streams.add(&info, moved, flight.pace);
+                streams.add(&info, moved, flight.pace, flight.model_based.is());
             }
         }
         sum.rtt = if rtts.1 > 0 { rtts.0 / rtts.1 } else { Duration::ZERO };
@@ -505,9 +534,13 @@ fn elsewhere((index, channel): (u32, Channel)) -> (u32, Leads) {
     (index, Leads::Elsewhere(channel))
 }
 
-fn retire(sum: &mut TcpInfo, socket: Option<&TcpStream>) {
-    if let Some(info) = socket.and_then(tcp::info) {
-        add(sum, &info);
+impl<F> Flights<F> {
+    /// Counts what a stream has moved that is no more.
+    fn retire(&mut self, flight: &Flight<F>) {
+        if let Some(info) = flight.info() {
+            add(&mut self.retired, &info);
+            self.retired_model += flight.model_based.delivered(&info);
+        }
     }
 }
 
@@ -551,7 +584,7 @@ mod tests {
 
     #[test]
     fn workers_are_told_by_what_their_streams_moved_since_the_last_count() {
-        let data_streams = DataStreams::<()>::new(Supply::Await(Arrivals::default()));
+        let data_streams = DataStreams::<()>::new(Supply::Await(Arrivals::default()), None);
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let (mut ends, mut open) = (Vec::new(), Vec::new());
         for worker in 0..3 {
@@ -582,7 +615,7 @@ mod tests {
 
     #[test]
     fn a_stream_that_stands_still_does_not_fill_the_kernel() {
-        let data_streams = DataStreams::new(Supply::Await(Arrivals::default()));
+        let data_streams = DataStreams::new(Supply::Await(Arrivals::default()), None);
         let (free, short) = (taken(&data_streams, 0, false), taken(&data_streams, 1, true));
         assert!(short + 2 * LEAST_QUEUED as usize <= free, "took {short} bytes, {free} without a limit");
     }
@@ -617,7 +650,7 @@ mod tests {
         let patience = Duration::from_secs(30);
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let stream = TcpStream::connect(listener.local_addr().expect("bound")).expect("connects");
-        let data_streams = DataStreams::new(Supply::Await(Arrivals::default()));
+        let data_streams = DataStreams::new(Supply::Await(Arrivals::default()), None);
         data_streams.arrived(3, Channel::Clear(stream), 1);
         let mut data_stream = data_streams.open(0).expect("arrived").expect("open");
         clock.advance(10 * patience);
@@ -664,7 +697,7 @@ mod tests {
     fn what_waits_for_room_in_this_process_is_never_overdue_and_comes_again_if_it_is_not_taken() {
         let clock = manual::stop();
         let joint = Joint::default();
-        let data_streams = DataStreams::new(Supply::Join(joint.clone()));
+        let data_streams = DataStreams::new(Supply::Join(joint.clone()), None);
         assert!(data_streams.open(0).is_err(), "nothing was accepted");
         joint.found(Arc::new(Full));
         let mut data_stream = data_streams.open(0).expect("accepted").expect("open");

@@ -75,14 +75,20 @@ fn queues(info: &TcpInfo) -> bool {
 }
 
 impl StreamPace {
-    /// The pace of a stream that begins on `socket`.
-    pub fn new(socket: &TcpStream) -> Self {
+    /// The pace of a stream that begins on `socket`; one whose congestion control goes by a model of the path has a pace of its own.
+    pub fn new(socket: &TcpStream, model_based: bool) -> Self {
         let mut pace = Self { most: tcp::rate_limit(socket).min(tcp::EVENLY), start: None };
-        if let Some(info) = tcp::info(socket).filter(|info| info.rtt >= NEAR) {
+        if let Some(info) = tcp::info(socket).filter(|info| !model_based && info.rtt >= NEAR) {
             pace.start = Some(SlowStart { retransmits: info.retransmits, held: None, queued: false });
             pace.tell(socket, tcp::EVENLY);
         }
         pace
+    }
+
+    /// It is held back no more, and its beginning is over.
+    pub fn let_go(&mut self, socket: &TcpStream) {
+        self.start = None;
+        self.tell(socket, tcp::EVENLY);
     }
 
     /// Whether it has lost nothing yet.
@@ -106,8 +112,7 @@ impl StreamPace {
         let Some(start) = &mut self.start else { return };
         let other = |held: Held| held.rate > RELEASE * info.delivery as f64;
         if info.retransmits > start.retransmits || start.held.is_some_and(other) {
-            self.start = None;
-            self.tell(socket, tcp::EVENLY);
+            self.let_go(socket);
             return;
         }
         let queues = queues(info);

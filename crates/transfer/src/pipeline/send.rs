@@ -31,6 +31,7 @@ use crate::wire::session::Outbox;
 
 mod acceptance;
 mod aside;
+mod congestion;
 mod counting;
 mod hashing;
 mod listing;
@@ -43,6 +44,7 @@ mod streaming;
 mod yielding;
 
 use acceptance::Acceptance;
+use congestion::Trying;
 use counting::Tally;
 pub(crate) use owner::SenderOwner;
 use yielding::Yields;
@@ -115,6 +117,7 @@ struct SenderState {
     tally: Tally,
     ending: Ending,
     yields: Yields,
+    trying: Trying,
     /// How long a stream may leave everything unconfirmed before the receiver is asked about it; `None` if it is not.
     patience: Option<Duration>,
     acceptance: Acceptance,
@@ -150,7 +153,7 @@ impl Sender {
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
             shortcut: Shortcut::new(!terms.streams_read() && terms.limits.read.is_none()),
             direct: AtomicBool::new(false),
-            data_streams: DataStreams::new(supply),
+            data_streams: DataStreams::new(supply, terms.congestion.first()),
             link: Throttle::new(terms.limits.link),
             source,
             outbox,
@@ -159,6 +162,7 @@ impl Sender {
             tally: Tally::default(),
             ending: Ending::default(),
             yields: Yields::default(),
+            trying: Trying::default(),
             patience: peer.patience,
             acceptance: Acceptance::new(peer.asked),
             terms,
@@ -181,6 +185,7 @@ impl Sender {
         };
         if shared.data_streams.joint().is_none() {
             starting::follow(&shared);
+            congestion::follow(&shared);
         }
         let owner = SenderOwner::start(&shared, agreed, happened, &share.threads);
         (Self { shared, readers, streams }, owner)
@@ -213,7 +218,8 @@ impl Sender {
 
     /// What the kernel tells of the streams at `at`, if any is under way.
     pub fn path_sample(&self, at: Duration) -> Option<PathSample> {
-        self.shared.data_streams.path_sample(at)
+        let seen = self.shared.data_streams.path_sample(at)?;
+        Some(PathSample { tries: self.shared.trying.is_under_way(), ..seen })
     }
 
     /// A stream that the receiver dialled.

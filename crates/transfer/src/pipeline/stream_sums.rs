@@ -28,9 +28,11 @@ pub(super) struct StreamSums {
 }
 
 impl StreamSums {
-    /// One more, which has moved so many bytes since the last count, and has this pace.
-    pub(super) fn add(&mut self, info: &TcpInfo, moved: u64, pace: Option<StreamPace>) {
+    /// One more, which has moved so many bytes since the last count, and has this pace; whether its congestion control goes by a
+    /// model of the path.
+    pub(super) fn add(&mut self, info: &TcpInfo, moved: u64, pace: Option<StreamPace>, model_based: bool) {
         let counters = &mut self.counters;
+        counters.model_based += u16::from(model_based);
         let least_us = info.least_rtt.as_micros() as u64;
         counters.count += 1;
         counters.app_limited += u16::from(info.app_limited);
@@ -83,13 +85,13 @@ mod tests {
         for (info, moved) in
             [(info(0, 100, true), 1000), (info(30, 200, false), 3000), (info(20, 0, false), 2000)]
         {
-            sums.add(&info, moved, None);
+            sums.add(&info, moved, None, info.app_limited);
             add(&mut all, &info);
         }
         assert_eq!(all.acknowledged, Some(15));
         let told = sums.counters(&all);
         assert_eq!((told.count, told.app_limited, told.min_rtt_us), (3, 1, 20_000));
-        assert_eq!((told.delivery, told.window), (300, 30_000));
+        assert_eq!((told.delivery, told.window, told.model_based), (300, 30_000, 1));
         assert_eq!((told.busy_us, told.receiver_limited_us), (3_000_000, 600_000));
         assert_eq!(told.spread_ppm, 408_248, "the root of two thirds by two");
         assert_eq!(StreamSums::default().counters(&all).spread_ppm, 0);

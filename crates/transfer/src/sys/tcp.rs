@@ -1,10 +1,10 @@
 //! The kernel's view of a TCP connection (`TCP_INFO`) and the options our streams set.
 
 use std::net::TcpStream;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
-use socket2::{SockRef, TcpKeepalive};
+use socket2::{Domain, SockRef, Socket, TcpKeepalive, Type};
 
 /// What the kernel counted on one connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -105,6 +105,34 @@ pub(crate) fn prepare(stream: &TcpStream, patience: Duration) -> std::io::Result
     socket.set_tcp_user_timeout(Some(patience))?;
     let probe = (patience / 3).max(Duration::from_secs(1));
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(probe).with_interval(probe).with_retries(2))
+}
+
+/// The congestion control of `stream`, by the kernel's name.
+pub(crate) fn congestion(stream: &TcpStream) -> std::io::Result<String> {
+    let name = SockRef::from(stream).tcp_congestion()?;
+    let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+    Ok(String::from_utf8_lossy(&name[..end]).into_owned())
+}
+
+/// Gives `socket` the congestion control of that name, now and for what it sends from now on.
+pub(crate) fn set_congestion(socket: &impl AsFd, name: &str) -> std::io::Result<()> {
+    SockRef::from(socket).set_tcp_congestion(name.as_bytes())
+}
+
+/// What the kernel says of a congestion control of that name to whoever asks for it.
+pub(crate) fn try_congestion(name: &str) -> std::io::Result<()> {
+    set_congestion(&Socket::new(Domain::IPV4, Type::STREAM, None)?, name)
+}
+
+/// What streams have that nobody gives another congestion control.
+pub(crate) fn system_congestion() -> std::io::Result<String> {
+    congestion(&Socket::new(Domain::IPV4, Type::STREAM, None)?.into())
+}
+
+/// The names of what the kernel has, as it lists them; none where it does not.
+pub(crate) fn congestion_controls() -> Vec<String> {
+    let listed = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
+    listed.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
 /// A limit in bytes a second that no stream reaches, but below which the kernel spreads a window over the round trip: without any

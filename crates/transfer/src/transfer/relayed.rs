@@ -100,6 +100,7 @@ fn sound(seen: &Observation) -> Observation {
         streams: seen.streams.filter(shares),
         queued: amount(seen.queued).min(1.0),
         held: amount(seen.held).min(1.0),
+        model_based: amount(seen.model_based).min(1.0),
         ..seen.clone()
     }
 }

@@ -200,6 +200,9 @@ pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
             return nonsense("a file is split under a lease, and not where it is moved away");
         }
     }
+    if matches!((from, to), (From::Local(_) | From::Zero(_), _) | (_, To::Local(_) | To::Null)) {
+        setup.terms.congestion.asked.check_here()?;
+    }
     match (from, to) {
         (From::Local(paths), To::Endpoint(address)) => {
             let source = FileSource::local(paths, setup.terms.links)?
@@ -283,7 +286,9 @@ pub(crate) fn push(
         &setup.share,
         Peer { patience: Some(setup.stall), asked: false },
     );
-    accepted(link.accepted_meanwhile(&mut || owner.turn().map(drop))?.token);
+    let agreed = link.accepted_meanwhile(&mut || owner.turn().map(drop))?;
+    setup.terms.congestion.hear(agreed.congestion_refused.as_ref());
+    accepted(agreed.token);
     sender.accepted();
     let Link { outbox, inbox, .. } = link;
     let mut bounds = bounds(setup.terms.max_workers, sender.has_read_stage(), has_write_stage);
@@ -338,7 +343,9 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
         Preamble { selection: setup.selection.clone(), taking: Taking::default(), ..setup.preamble()? };
     link.ask(&Request { kind: RequestKind::Send { source }, preamble })?;
     let dialer = link.dialer(address, &setup.terms);
-    let Agreement { token, single: is_single, sources, contents_mode, .. } = link.accepted()?;
+    let Agreement { token, single: is_single, sources, contents_mode, congestion_refused, .. } =
+        link.accepted()?;
+    setup.terms.congestion.hear(congestion_refused.as_ref());
     dialer.accepted(token);
     let Link { outbox, inbox, .. } = link;
     // The endpoint says whether the one path it was asked for is a file.
@@ -415,7 +422,9 @@ fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) 
     let kind = RequestKind::SendTo { source, destination, pace_ms };
     let preamble = Preamble { selection: setup.selection.clone(), ..setup.preamble()? };
     link.ask(&Request { kind, preamble })?;
-    let round_trip = link.accepted()?.round_trip_us.map(Duration::from_micros);
+    let agreed = link.accepted()?;
+    setup.terms.congestion.hear(agreed.congestion_refused.as_ref());
+    let round_trip = agreed.round_trip_us.map(Duration::from_micros);
     let bounds = bounds(setup.terms.max_workers, !setup.terms.streams_read(), true);
     let ledger = Arc::new(Ledger::of_plan(setup.plan.clone()));
     let driven = (setup.pace, setup.interrupt.clone());

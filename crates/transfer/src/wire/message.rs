@@ -117,6 +117,8 @@ tagged!(Observation, "an observation" {
     28 => remaining,
     30 => queued,
     32 => held,
+    34 => model_based,
+    36 => tries,
 });
 
 /// Everything said in a session.

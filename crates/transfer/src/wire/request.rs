@@ -244,6 +244,8 @@ pub struct Agreement {
     pub contents_mode: Option<u32>,
     /// Of a third party: the shortest round trip of the path so far, in µs; `None` if it is not known.
     pub round_trip_us: Option<u64>,
+    /// Why streams cannot have the congestion control there that was asked for, if they cannot.
+    pub congestion_refused: Option<Error>,
 }
 
 tagged!(Agreement, "an agreement" {
@@ -252,4 +254,5 @@ tagged!(Agreement, "an agreement" {
     5 => sources: record,
     6 => contents_mode,
     8 => round_trip_us,
+    10 => congestion_refused,
 });

@@ -4,6 +4,7 @@ mod ablation;
 mod apart;
 mod changes;
 mod common;
+mod congestion;
 mod copy;
 mod crowd;
 mod descriptors;

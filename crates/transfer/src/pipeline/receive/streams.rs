@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::ReceiverState;
 use super::stream::StreamHandler;
+use crate::congestion;
 use crate::pipeline::intake::receive_frames;
 use crate::quota::Held;
 use crate::sys::buffers::look_at_receive_buffer;
@@ -61,6 +62,9 @@ impl Streams {
         if held.is_none() && !self.0.is_empty() {
             tracing::debug!("no thread is free for stream {index}");
             return;
+        }
+        if let Some(name) = shared.terms.congestion.first() {
+            congestion::give(channel.socket(), &name);
         }
         let socket = channel.socket().try_clone().ok();
         let waiting = Arc::new(AtomicBool::new(false));

@@ -59,7 +59,7 @@ impl Sender {
             filling_us: reading.as_micros() as u64,
             taking_us: sending.as_micros() as u64,
             worked_us: worked.as_micros() as u64,
-            streams: Some(streams),
+            streams: Some(shared.trying.told(streams)),
             ..Counters::default()
         }
     }
