@@ -246,7 +246,8 @@ impl PutArgs {
             Place::S3(_) => Some(self.s3.settings()?),
         };
         let (ca, timeout) = (self.server.ca.clone(), self.spec.requests.timeout);
-        Ok(ServerSettings { s3, ca, timeout, ..ServerSettings::from_env() })
+        let congestion = self.spec.control.congestion.for_servers()?;
+        Ok(ServerSettings { s3, ca, timeout, congestion, ..ServerSettings::from_env() })
     }
 }
 

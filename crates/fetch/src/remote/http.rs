@@ -10,6 +10,7 @@ pub mod cookies;
 mod early;
 mod forward;
 mod moved;
+mod named;
 pub(crate) mod trouble;
 pub(super) mod wire;
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 use tidegate_contract::home::home;
+use tidegate_transfer::congestion::CongestionName;
 use url::Url;
 
 use super::gs_settings::GsSettings;
@@ -39,6 +40,8 @@ pub struct ServerSettings {
     pub ftps_implicit_port: u16,
     /// Where `.netrc` is; `None` for no such file.
     pub netrc: Option<PathBuf>,
+    /// The congestion control of connections; `None` for the system's.
+    pub congestion: Option<CongestionName>,
 }
 
 impl Default for ServerSettings {
@@ -56,6 +59,7 @@ impl Default for ServerSettings {
             gs: None,
             ftps_implicit_port: 990,
             netrc: None,
+            congestion: None,
         }
     }
 }

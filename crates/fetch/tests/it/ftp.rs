@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::common::conformance::{ask, get};
 use testkit::scripted::{Scripted, Then};
 use testkit::vsftpd::{Security, Vsftpd};
-use testkit::{noise, skip};
+use testkit::{congestion_at, congestion_controls, noise, skip};
 use tidegate_fetch::remote::servers::{ServerSettings, Servers};
 use tidegate_fetch::remote::{Ask, Remote, Remotes as _, Why};
 use tidegate_transfer::error;
@@ -157,6 +157,23 @@ fn a_data_connection_goes_to_the_control_connections_host_only() {
     for range in [0..u64::MAX, 5..100] {
         let (_, _, data) = get(&mut *remote, &ask(&url(&server), range.clone())).expect("it");
         assert!(data == file[range.start as usize..(range.end as usize).min(file.len())]);
+    }
+}
+
+#[test]
+fn connections_have_the_congestion_control_that_was_asked_for() {
+    for name in congestion_controls() {
+        let script = Script::new(&[]);
+        let file = script.file.clone();
+        let (server, _) = script.serve();
+        let congestion = Some(name.parse().expect("a name"));
+        let mut remote = Servers::new(&ServerSettings { congestion, ..settings() }).remote();
+        let (_, _, data) = get(&mut *remote, &ask(&url(&server), 0..u64::MAX)).expect("it");
+        assert!(data == file);
+        let Some(given) = congestion_at(url(&server).port().expect("a port")) else {
+            return skip("congestion", "ss is not installed");
+        };
+        assert!(given.contains(&name), "{name}: {given:?}");
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::common::conformance::{ask, get};
 use testkit::nginx::Nginx;
 use testkit::scripted::{Scripted, Then, http};
-use testkit::{noise, skip};
+use testkit::{congestion_at, congestion_controls, noise, skip};
 use tidegate_fetch::checksum::Algorithm;
 use tidegate_fetch::remote::servers::{Proxies, ServerSettings, Servers};
 use tidegate_fetch::remote::{Ask, Refusal, Remote, Remotes as _, Version, Why};
@@ -48,6 +48,40 @@ fn ignored_ranges_are_the_whole_file() {
     let (version, range, data) = get(&mut *remote, &ask(&nginx.url("noranges/whole"), 10..20)).expect("it");
     assert_eq!((range, version.ranges, version.bytes), (0..100_000, false, Some(100_000)));
     assert!(data == file);
+}
+
+#[test]
+fn connections_have_the_congestion_control_that_was_asked_for_and_work_as_others_do() {
+    for name in congestion_controls() {
+        let server = Scripted::http(|request| {
+            let keep = if request.number == 2 { Then::Close } else { Then::Keep };
+            (http("200 OK", &[("Content-Length", "7")], b"content"), keep)
+        });
+        let congestion = Some(name.parse().expect("a name"));
+        let mut remote = remote(&ServerSettings { congestion, ..settings() });
+        for path in ["a", "b", "c", "d"] {
+            let (_, _, data) = get(&mut *remote, &ask(&server.url(path), 0..7)).expect("it");
+            assert_eq!(data, b"content", "{name}: {path}");
+        }
+        let seen: Vec<usize> = server.requests().iter().map(|request| request.connection).collect();
+        assert_eq!(seen, [0, 0, 0, 1], "one is kept until it is closed");
+        let Some(given) = congestion_at(server.url("").port().expect("a port")) else {
+            return skip("congestion", "ss is not installed");
+        };
+        assert!(given.contains(&name), "{name}: {given:?}");
+    }
+}
+
+#[test]
+fn a_server_that_is_silent_is_not_waited_for_whatever_the_congestion_control() {
+    let server = Scripted::http(|_| (Vec::new(), Then::Hang));
+    let congestion = congestion_controls().first().map(|name| name.parse().expect("a name"));
+    let patience = Duration::from_millis(300);
+    let mut remote = remote(&ServerSettings { congestion, timeout: patience, ..settings() });
+    assert_eq!(refused(&mut *remote, &server.url("file")).why, Why::Broken);
+    let port = testkit::free_port();
+    let nobody = Url::parse(&format!("http://127.0.0.1:{port}/file")).expect("a URL");
+    assert_eq!(refused(&mut *remote, &nobody).why, Why::Unreachable);
 }
 
 #[test]

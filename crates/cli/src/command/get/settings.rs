@@ -304,6 +304,7 @@ impl ServerArgs {
             allow_downgrade: self.allow_downgrade,
             allow_pages: self.allow_pages,
             ftp_active: self.ftp_active,
+            congestion: spec.control.congestion.for_servers()?,
             ..ServerSettings::from_env()
         })
     }

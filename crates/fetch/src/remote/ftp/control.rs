@@ -14,6 +14,7 @@ use suppaftp::types::FileType;
 use suppaftp::{
     FtpError, FtpResult, Mode, RustlsConnector, RustlsFtpStream, Status, TlsConnector, TransferStream,
 };
+use tidegate_transfer::congestion::{CongestionName, give};
 use tidegate_transfer::error::{Error, is_no_such_name};
 use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::text;
@@ -255,12 +256,15 @@ impl TlsConnector for Patient {
     type Stream = TlsStream;
 
     fn connect(&self, domain: &str, stream: TcpStream) -> FtpResult<TlsStream> {
-        prepare(&stream, self.timeout).map_err(FtpError::ConnectionError)?;
+        prepare(&stream, self.timeout, None).map_err(FtpError::ConnectionError)?;
         self.tls.connect(domain, stream)
     }
 }
 
-fn prepare(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
+fn prepare(stream: &TcpStream, timeout: Duration, congestion: Option<&CongestionName>) -> io::Result<()> {
+    if let Some(name) = congestion {
+        give(stream, name);
+    }
     stream.set_read_timeout(Some(timeout))?;
     stream.set_write_timeout(Some(timeout))?;
     stream.set_nodelay(true)?;
@@ -314,7 +318,8 @@ impl Control {
             config.resumption = Resumption::in_memory_sessions(SESSIONS);
             Ok::<_, Trouble>(Patient { tls: RustlsConnector::from(Arc::new(config)), timeout })
         };
-        let (address, stream) = reach(&key.host, key.port, timeout)?;
+        let congestion = settings.congestion.clone();
+        let (address, stream) = reach(&key.host, key.port, timeout, congestion.as_ref())?;
         let ftp = match key.security {
             Security::None => RustlsFtpStream::connect_with_stream(stream)?,
             Security::Explicit => {
@@ -338,7 +343,7 @@ impl Control {
             there.set_port(wanted.port());
             let connect = || {
                 let stream = TcpStream::connect_timeout(&there, timeout.min(DATA_CONNECT))?;
-                prepare(&stream, timeout)?;
+                prepare(&stream, timeout, congestion.as_ref())?;
                 Ok(stream)
             };
             let connected = connect();
@@ -551,7 +556,12 @@ fn tolerated(error: FtpError) -> Result<bool, Trouble> {
 }
 
 /// Connects to the first address of `host` that takes us.
-fn reach(host: &str, port: u16, timeout: Duration) -> Result<(SocketAddr, TcpStream), Trouble> {
+fn reach(
+    host: &str,
+    port: u16,
+    timeout: Duration,
+    congestion: Option<&CongestionName>,
+) -> Result<(SocketAddr, TcpStream), Trouble> {
     let addresses: Vec<SocketAddr> = match (host, port).to_socket_addrs() {
         Ok(found) => found.collect(),
         Err(error) if is_no_such_name(&error) => Vec::new(),
@@ -563,7 +573,7 @@ fn reach(host: &str, port: u16, timeout: Duration) -> Result<(SocketAddr, TcpStr
     for address in addresses {
         let connect = || {
             let stream = TcpStream::connect_timeout(&address, each)?;
-            prepare(&stream, timeout)?;
+            prepare(&stream, timeout, congestion)?;
             Ok(stream)
         };
         match connect() {

@@ -209,6 +209,7 @@ impl AgentPool {
         };
         let opened = wire::ConnectionCount::default();
         let addresses = self.shared.addresses.clone();
+        let congestion = self.shared.settings.congestion.clone();
         let agent = match through {
             Some(proxy) if !tls && proxy.protocol() == ProxyProtocol::Http => {
                 let login = proxy.username().map(|user| {
@@ -216,10 +217,10 @@ impl AgentPool {
                     Login { user: user.to_owned(), password: password.to_owned() }.basic()
                 });
                 let there = ProxyAddress { proxy: proxy.uri().clone(), addresses };
-                Agent::with_parts(self.config(None), forward::connector(login, &opened), there)
+                Agent::with_parts(self.config(None), forward::connector(login, congestion, &opened), there)
             }
             through => {
-                let connector = wire::connector(&self.shared.tls, &opened);
+                let connector = wire::connector(&self.shared.tls, congestion, &opened);
                 // The addresses of a proxy are those that people named.
                 let guarded = reach == Reach::Public && through.is_none();
                 let only = guarded.then_some(self.shared.settings.is_public);

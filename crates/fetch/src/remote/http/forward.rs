@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use tidegate_transfer::congestion::CongestionName;
 use ureq::Error;
 use ureq::config::Config;
 use ureq::http::Uri;
@@ -11,6 +12,7 @@ use ureq::unversioned::transport::{
     Buffers, ConnectionDetails, Connector, NextTimeout, TcpConnector, Transport,
 };
 
+use super::named::NamedConnector;
 use super::wire::{Addresses, ConnectionCount, Watched};
 
 /// Finds the proxy, whatever host is asked for.
@@ -36,9 +38,13 @@ impl Resolver for ProxyAddress {
 /// What makes connections to a proxy, which wants `login` as a value of `Proxy-Authorization`.
 pub(crate) fn connector(
     login: Option<String>,
+    congestion: Option<CongestionName>,
     opened: &ConnectionCount,
 ) -> impl Connector<Out = impl Transport> {
-    ().chain(TcpConnector::default()).chain(Forward { login }).chain(Watched::new(opened))
+    ().chain(NamedConnector(congestion))
+        .chain(TcpConnector::default())
+        .chain(Forward { login })
+        .chain(Watched::new(opened))
 }
 
 struct Forward {

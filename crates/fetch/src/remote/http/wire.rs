@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
+use tidegate_transfer::congestion::CongestionName;
 use tidegate_transfer::error::{Error as Refused, ErrorKind};
 use ureq::Error;
 use ureq::config::Config;
@@ -20,6 +21,7 @@ use ureq::unversioned::transport::{
 };
 
 use super::early::EarlyAnswers;
+use super::named::NamedConnector;
 use crate::remote::reach::reachable_first;
 use crate::remote::tls::Tls;
 
@@ -27,8 +29,13 @@ use crate::remote::tls::Tls;
 pub(crate) type ConnectionCount = Arc<AtomicU64>;
 
 /// What makes connections for an agent and counts them in `opened`.
-pub(crate) fn connector(tls: &Arc<Tls>, opened: &ConnectionCount) -> impl Connector<Out = impl Transport> {
+pub(crate) fn connector(
+    tls: &Arc<Tls>,
+    congestion: Option<CongestionName>,
+    opened: &ConnectionCount,
+) -> impl Connector<Out = impl Transport> {
     ().chain(ConnectProxyConnector::default())
+        .chain(NamedConnector(congestion))
         .chain(TcpConnector::default())
         .chain(Secure(Arc::clone(tls)))
         .chain(Watched::new(opened))
