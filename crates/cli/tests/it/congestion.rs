@@ -25,7 +25,7 @@ fn a_name_that_this_kernel_has_moves_files_and_another_is_refused_in_one_line() 
         for command in [
             ["copy", "--congestion", name, "file", &endpoint.at("other")],
             ["get", "--congestion", name, "http://127.0.0.1:9/file", "there"],
-            ["put", "--congestion", name, "file", "dav://127.0.0.1:9/there"],
+            ["put", "--congestion", name, "file", "https://127.0.0.1:9/there/"],
         ] {
             let ran = world.run(&command);
             assert!(ran.code != 0 && ran.err.contains(&wanted), "{command:?}: {ran:?}");
