@@ -62,6 +62,9 @@ class _RuleOptions(TypedDict, total=False):
     share: How hard the rule auto pushes beside the traffic of others: background (one stream, which has what others leave),
         fair (no more than the streams get that would fill the path alone), full (as many streams as still bring something)
         (default: fair)
+    congestion: Which congestion control streams have: auto (one that goes by losses; under the rule auto also bbr where
+        packets are lost though nothing queues, under a pace unless share is full), system (what the system has), or the
+        name of one that the kernel knows, such as cubic or bbr (default: auto)
     aimd_epsilon: What the rule aimd takes for a change of throughput, as a share of it: 0.02 or 2%
     epoch: Length of an epoch (default: 1s; 3s for the published rules)
     seed: Seed of rules that draw at random (default: 1)
@@ -72,6 +75,7 @@ class _RuleOptions(TypedDict, total=False):
 
     optimizer: str | Rule
     share: str
+    congestion: str
     aimd_epsilon: str | float
     epoch: str | timedelta | Seconds
     seed: int
