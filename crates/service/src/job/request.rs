@@ -447,7 +447,8 @@ mod tests {
         for (error, wanted) in [
             (change(|r| r.sources.clear()), "no source"),
             (change(|r| r.sources.push("tg://g/x".into())), "sites"),
-            (change(|r| r.sources.push("https://g/x".into())), "of one kind"),
+            (change(|r| r.sources.push("https://g/x".into())), "sites"),
+            (change(|r| r.sources.push("gsiftp://g/x".into())), "of one kind"),
             (change(|r| r.sources[0] = "a/b".into()), "relative"),
             (change(|r| r.sources[0] = "/a\nb".into()), "control"),
             (change(|r| r.sources[0] = "x".repeat(9000)), "bytes"),
@@ -470,6 +471,11 @@ mod tests {
         assert_eq!(request.check(), Ok(()));
         assert_eq!(request.optimizer(), Some("aimd"));
         assert_eq!(Request::transfer("dtn:/a", "/b").check(), Ok(()));
+        // What a server has is copied to an endpoint, by its address or its name.
+        for destination in ["tg://FPR:secret@h/b", "dtn:/b"] {
+            let request = Request::transfer("https://g/x", destination);
+            assert_eq!((request.check(), request.route()), (Ok(()), Ok(Route::Copy)));
+        }
     }
 
     #[test]
