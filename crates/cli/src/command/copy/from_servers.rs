@@ -17,7 +17,8 @@ use super::CopyArgs;
 pub fn ends(args: &CopyArgs, terms: &mut Terms) -> Result<Option<Ends>> {
     let (sources, destination) = args.paths()?;
     let Some(urls) = urls(sources) else { return Ok(None) };
-    let settings = ServerSettings { ca: args.ca.clone(), ..ServerSettings::from_env() };
+    let congestion = args.spec.control.congestion.for_servers()?;
+    let settings = ServerSettings { ca: args.ca.clone(), congestion, ..ServerSettings::from_env() };
     // Nothing is waited for where it is only said what would be done.
     let retry_for = if args.dry_run { Duration::ZERO } else { args.patience.retry_for };
     let origin = Arc::new(ServerOrigin::new(&urls, settings, retry_for)?);
