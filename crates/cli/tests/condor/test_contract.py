@@ -23,8 +23,11 @@ NEVER, SOON = -1, 0
 def setUpModule():
     global world, there, web, slow
     world = Path(tempfile.mkdtemp())
+    unittest.addModuleCleanup(shutil.rmtree, world, ignore_errors=True)
     there = Endpoint(world / "there", world / "operator")
+    unittest.addModuleCleanup(there.end)
     web = WebServer()
+    unittest.addModuleCleanup(web.end)
     (there.root / "in/tree/deep").mkdir(parents=True)
     for name in ["a", "b", "c d", 'q"u\\o', "ümlaut", "100%", *(f"n{i}" for i in range(20))]:
         (there.root / "in" / name).write_bytes(name.encode() * 1000)
@@ -48,12 +51,6 @@ def setUpModule():
     ]:
         starter = Starter(world / name)
         slow[name] = starter.begin([(url, str(starter.scratch / "a"))])
-
-
-def tearDownModule():
-    web.end()
-    there.end()
-    shutil.rmtree(world, ignore_errors=True)
 
 
 class Case(unittest.TestCase):
