@@ -11,6 +11,7 @@ Seeds that served for tuning are named there.
 import argparse
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 # Workers that fill the link.
@@ -64,20 +65,25 @@ def scenarios(count: int, seed: int) -> list[str]:
     return [draw(rng, f"h{i}") for i in range(count)]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="python3 -m lab.hard_paths", description="Draws paths to judge rules on.")
+def into_folder(program: str, letter: str, drawn: Callable[[int, int], list[str]]) -> int:
+    """What a program does that draws paths: COUNT of SEED are written into FOLDER."""
+    parser = argparse.ArgumentParser(prog=f"python3 -m {program}", description="Draws paths to judge rules on.")
     parser.add_argument("count", type=int, metavar="COUNT", help="how many")
     parser.add_argument("seed", type=int, metavar="SEED", help="of all of them")
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="where they go; is made if need be")
     chosen = parser.parse_args()
     try:
         chosen.folder.mkdir(parents=True, exist_ok=True)
-        for i, text in enumerate(scenarios(chosen.count, chosen.seed)):
-            (chosen.folder / f"h{i}.toml").write_text(text)
+        for i, text in enumerate(drawn(chosen.count, chosen.seed)):
+            (chosen.folder / f"{letter}{i}.toml").write_text(text)
     except OSError as error:
         print(f"no paths drawn: {error}", file=sys.stderr)
         return 1
     return 0
+
+
+def main() -> int:
+    return into_folder("lab.hard_paths", "h", scenarios)
 
 
 if __name__ == "__main__":
