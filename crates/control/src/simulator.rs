@@ -329,13 +329,15 @@ impl Simulator {
         rate(bits / seconds * error)
     }
 
-    /// The next epoch: a short one is a tenth, or what new workers take to get up to speed.
-    fn pace(&self) -> Pace {
+    /// The next epoch: a short one is a tenth, or what the workers that are new in it take to get up to speed.
+    fn pace(&self, before: Concurrency, setpoint: Concurrency) -> Pace {
         let usual = Pace { epoch: self.options.epoch, settle: self.options.settle };
         if !self.short {
             return usual;
         }
-        let slowest = Stage::ALL.into_iter().map(|stage| self.fluid.ramp_up(stage)).fold(0.0, f64::max);
+        let raised = |stage: &Stage| self.epochs == 0 || setpoint[*stage] > before[*stage];
+        let slowest =
+            Stage::ALL.into_iter().filter(raised).map(|stage| self.fluid.ramp_up(stage)).fold(0.0, f64::max);
         let pace = usual.shortened(Duration::from_secs_f64(WARM_UP * slowest));
         // It may be over before a set-point is in force.
         let lag = self.scenario.decision.lag;
@@ -408,9 +410,9 @@ impl Environment for Simulator {
         if self.is_over() || self.finished() {
             return Ok(None);
         }
+        let pace = self.pace(self.fluid.setpoint(), setpoint);
         self.ask(setpoint);
         let begin = self.now;
-        let pace = self.pace();
         let epoch = nanos(pace.epoch).max(1);
         let settled = begin.saturating_add(nanos(pace.settle).min(epoch - 1));
         let mut from = begin;
