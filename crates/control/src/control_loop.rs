@@ -183,7 +183,7 @@ impl Epoch {
 /// let mut rule = build("auto", &OptimizerOptions::default())?;
 /// let mut asked = Vec::new();
 /// run(&mut ThreeEpochs(0), rule.as_mut(), None, |_epoch, next| asked.push(next.setpoint.network))?;
-/// assert_eq!(asked[0], 2);
+/// assert_eq!(asked[0], 4);
 /// assert!(asked.is_sorted(), "every worker more brings more: {asked:?}");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -35,6 +35,7 @@ pub mod pace;
 pub mod rng;
 pub mod stage;
 pub mod units;
+mod windowed_max;
 
 // How far it is.
 pub mod arrival;

@@ -3,6 +3,7 @@
 use crate::observation::Observation;
 use crate::optimizer::optimistic::Optimistic;
 use crate::optimizer::{Optimizer, Proposal};
+use crate::share::Share;
 use crate::stage::{Bounds, PerStage};
 
 /// Beyond this an action is nonsense: no recipe's actions are larger than a number of workers.
@@ -33,7 +34,7 @@ impl Fallback {
 
     /// Takes over with this epoch.
     pub fn take_over(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
-        self.rule = Some(Optimistic::default());
+        self.rule = Some(Optimistic::new(Share::default()));
         let notice = "the policy's answer makes no sense; `auto` decides from here on";
         Proposal { notice: Some(notice.to_owned()), ..self.propose(seen, bounds).unwrap_or_default() }
     }

@@ -20,10 +20,13 @@ use crate::path_estimator::{PathEstimator, StageCurve};
 use crate::path_memory::BEGINS;
 use crate::share::Share;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
+use crate::windowed_max::WindowedMax;
 
-/// Workers a stage to begin with: no burden on a small host, ...
-const START: u16 = 2;
-/// ... and streams where round trips are long: few show little in the first seconds.
+/// Readers and writers to begin with, where the host has as many processors: they cost others nothing.
+const START: u16 = 8;
+/// Streams to begin with, ...
+const NEAR_START: u16 = 2;
+/// ... and where round trips are long or nobody tells: few show little in the first seconds.
 const FAR_START: u16 = 4;
 /// Factor on workers: so many more are tried at once, ...
 const GROWTH: f64 = 4.0;
@@ -48,16 +51,22 @@ const FEWER: f64 = 0.75;
 const RISK: f64 = 0.12;
 /// Factor on goodput: where so much more is aimed at, a short measurement is good enough.
 const STEP: f64 = 1.25;
+/// A stage that was as quick within this time may be so again: the others are kept ready for it, ...
+const RECENT: Duration = Duration::from_secs(5);
+/// ... and what moves no more than this share of it stands still, which says nothing of what workers can do.
+const STILL: f64 = 0.02;
 /// Standard deviations added to the streams that would fill the path alone, where no more are wanted.
 const FAIR_DEVIATIONS: f64 = 1.0;
 
 /// The rule's memory.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Optimistic {
     share: Share,
     path: PathEstimator,
     /// The shortest round trip so far.
     round_trip: Option<Duration>,
+    /// What was moved of late, in Mbit/s.
+    recent: WindowedMax,
 }
 
 /// What it is about.
@@ -132,7 +141,7 @@ impl<'a> Prospect<'a> {
 impl Optimistic {
     /// A rule that has seen nothing.
     pub fn new(share: Share) -> Self {
-        Self { share, ..Self::default() }
+        Self { share, path: PathEstimator::default(), round_trip: None, recent: WindowedMax::new(RECENT) }
     }
 
     /// What is believed of the stages that are known, those too of which the number of workers is fixed.
@@ -167,13 +176,15 @@ impl Optimistic {
         let enough = 1.0 - (error / 2.0).clamp(WORTHLESS.0, WORTHLESS.1);
         let rises = hope > (1.0 + GAIN) * goal;
         let target = if rises { hope } else { goal };
+        let recent = self.recent.get(seen.at);
+        let kept_for = if recent > STEP * target { recent } else { target };
         let mut fewer_may_do = false;
         let mut next = seen.concurrency;
         for stage in &prospects {
-            let best = stage.best(target, enough);
+            let best = stage.best(kept_for, enough);
             let i = if rises && enough * most(&stage.expected) < target {
                 stage.first(|i| stage.hoped[i] >= enough * target)
-            } else if let Some(fewer) = stage.fewer(best, target, enough) {
+            } else if let Some(fewer) = stage.fewer(best, kept_for, enough) {
                 fewer_may_do = true;
                 fewer
             } else {
@@ -207,7 +218,8 @@ impl Optimizer for Optimistic {
     fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
         let start = host.processors.map_or(START, |processors| START.min(processors));
         self.round_trip = host.round_trip;
-        let streams = if host.round_trip >= Some(FAR) { FAR_START } else { start };
+        let near = host.round_trip.is_some_and(|rtt| rtt < FAR);
+        let streams = if near { NEAR_START.min(start) } else { FAR_START };
         let (mut start, mut reason) =
             (PerStage::new(start, host.streams.unwrap_or(streams), start), "begins");
         if let Some(memory) = &host.remembered {
@@ -230,12 +242,13 @@ impl Optimizer for Optimistic {
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
         self.round_trip = self.round_trip.into_iter().chain(seen.rtt).min();
         let goodput = seen.free_goodput(bounds).as_mbps();
-        if goodput <= 0.0 {
-            // Nothing moved: hand-shakes, a stall, or the end. Nothing to learn from either.
+        if goodput <= STILL * self.recent.get(seen.at) {
+            // Hand-shakes, a stall, or the end.
             let setpoint = bounds.clamp(seen.concurrency);
             return Proposal { yields: self.share == Share::Background, ..setpoint.into() };
         }
         self.path.learn(seen, bounds);
+        self.recent.add(seen.at, goodput);
         let (setpoint, target, aim) = self.decide(seen, bounds);
         let reason = match aim {
             Aim::More => "more may bring more: tries",
@@ -274,14 +287,15 @@ mod tests {
             remembered: None,
         };
         for (host, wanted) in [
-            (Host::default(), [2, 2, 2]),
+            (Host::default(), [8, 4, 8]),
             (host(Some(1), 1, None), [1, 1, 1]),
-            (host(Some(64), 1, None), [2, 2, 2]),
+            (host(Some(6), 1, None), [6, 2, 6]),
+            (host(Some(64), 1, None), [8, 2, 8]),
             (host(Some(1), 19, None), [1, 1, 1]),
             (host(Some(1), 20, None), [1, 4, 1]),
-            (host(None, 100, None), [2, 4, 2]),
+            (host(None, 100, None), [8, 4, 8]),
             (host(Some(1), 1, Some(8)), [1, 8, 1]),
-            (host(Some(4), 100, Some(3)), [2, 3, 2]),
+            (host(Some(4), 100, Some(3)), [4, 3, 4]),
         ] {
             assert_eq!(start(&host, Share::Fair, wide).into_array(), wanted, "{host:?}");
             assert_eq!(start(&host, Share::Background, wide).network, 1, "{host:?}");
@@ -289,6 +303,57 @@ mod tests {
         let narrow = PerStage::new(Bounds::fixed(1), Bounds::new(1, 4), Bounds::new(3, 4));
         let begins = start(&host(Some(1), 100, Some(8)), Share::Fair, narrow);
         assert_eq!(begins, PerStage::new(1, 4, 3), "within the bounds");
+    }
+
+    /// A second in which each stage has `n` workers that wait for nobody and move so much.
+    fn second(at: u64, n: u16, mbps: [f64; 3]) -> Observation {
+        Observation {
+            at: Duration::from_secs(at),
+            interval: Duration::from_secs(1),
+            concurrency: PerStage::all(n),
+            throughput: PerStage::from_fn(|stage: Stage| BitRate::from_mbps(mbps[stage as usize])),
+            standard_error: PerStage::all(0.03),
+            waited: PerStage::all(Some(0.0)),
+            ..Observation::default()
+        }
+    }
+
+    #[test]
+    fn what_stands_still_teaches_nothing_until_it_has_done_so_for_long() {
+        let wide = PerStage::all(Bounds::new(1, 64));
+        let mut rule = Optimistic::new(Share::Full);
+        rule.start(wide, &Host::default());
+        for at in 1..=10 {
+            rule.propose(&second(at, 8, [800.0; 3]), wide);
+        }
+        let before = rule.path.curve(Stage::Write).expected(8.0, f64::INFINITY);
+        for at in 11..=15 {
+            let next = rule.propose(&second(at, 8, [1.0; 3]), wide).setpoint;
+            assert_eq!(next, PerStage::all(8), "after {} s", at - 10);
+        }
+        let after = rule.path.curve(Stage::Write).expected(8.0, f64::INFINITY);
+        assert_eq!(after, before);
+        let later: Vec<_> =
+            (16..=20).map(|at| rule.propose(&second(at, 8, [1.0; 3]), wide).setpoint).collect();
+        assert!(later.iter().any(|&next| next != PerStage::all(8)), "it has changed: {later:?}");
+    }
+
+    #[test]
+    fn who_waits_for_a_stage_that_has_become_slow_is_kept_ready_for_a_while() {
+        let wide = PerStage { write: Bounds::fixed(8), ..PerStage::all(Bounds::new(1, 64)) };
+        let mut rule = Optimistic::new(Share::Full);
+        rule.start(wide, &Host::default());
+        for at in 1..=10 {
+            rule.propose(&second(at, 8, [800.0; 3]), wide);
+        }
+        let waits = PerStage::new(Some(0.75), Some(0.75), Some(0.0));
+        let slow = |at| Observation { waited: waits, ..second(at, 8, [200.0; 3]) };
+        for at in 11..=14 {
+            let next = rule.propose(&slow(at), wide).setpoint;
+            assert!(next.read >= 7, "after {} s: {next:?}", at - 10);
+        }
+        let last = (15..=25).map(|at| rule.propose(&slow(at), wide).setpoint).last().expect("some");
+        assert!(last.read <= 4, "it stays slow: {last:?}");
     }
 
     #[test]
