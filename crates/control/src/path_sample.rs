@@ -1,10 +1,10 @@
-//! What the kernel tells of a path many times a second, between two epochs.
+//! What is told of a path many times a second, between two epochs.
 
 use std::time::Duration;
 
 use crate::units::ByteCount;
 
-/// What the kernel tells of all streams at one moment.
+/// What the kernel tells of all streams at one moment; where they end here it does not tell of losses and queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathSample {
     /// When, on any clock that only goes on.
@@ -35,4 +35,21 @@ pub struct PathSample {
     pub model_delivered: ByteCount,
     /// Whether another congestion control is tried, or about to be.
     pub tries: bool,
+}
+
+/// What a segment carries over Ethernet, with time stamps.
+const SEGMENT: ByteCount = ByteCount(1448);
+
+impl PathSample {
+    /// What is known where data arrives: how much has, and the round trip.
+    pub fn of_arrival(at: Duration, round_trip: Duration, arrived: ByteCount) -> Self {
+        Self {
+            at,
+            rtt: round_trip,
+            min_rtt: round_trip,
+            delivered: arrived,
+            segment: SEGMENT,
+            ..Self::default()
+        }
+    }
 }

@@ -9,6 +9,8 @@
 //!   make up for on a far path. New streams fill the gap in a few round trips.
 //! - Something queues, or as much arrives as before: the path is full.
 //!
+//! Where data arrives, nobody tells of losses and queues. There more streams come until they move no more.
+//!
 //! An epoch that waits for windows to hold still would learn the same many round trips later.
 
 use std::time::Duration;
@@ -41,7 +43,7 @@ pub enum RampStep {
     Waits,
     /// So many streams.
     Asks(u16),
-    /// It is known how many the path takes: those there are, or less.
+    /// It is known how many the path takes: [`Ramp::streams`], or less.
     Ends(RampEnd),
 }
 
@@ -52,6 +54,8 @@ pub enum RampEnd {
     Full,
     /// Packets are lost by chance, so that windows tell nothing of the path.
     Losses,
+    /// More streams moved no more, so that they are taken back.
+    NoMore,
     /// Streams wait for something to send.
     Idle,
     /// There are as many as may be.
@@ -71,6 +75,8 @@ pub struct Ramp {
     /// Bytes a second that arrived in the round before, and the most in any.
     before: f64,
     peak: f64,
+    /// Streams before more were asked for, and what arrived a second then.
+    fewer: (u16, f64),
     /// Rounds running in which nothing rose, and since packets were lost; whether any were.
     level: u32,
     since_loss: Option<u32>,
@@ -87,9 +93,15 @@ impl Ramp {
             catch_up: 0,
             before: 0.0,
             peak: 0.0,
+            fewer: (asked, 0.0),
             level: 0,
             since_loss: None,
         }
+    }
+
+    /// So many streams were asked for last.
+    pub const fn streams(&self) -> u16 {
+        self.asked
     }
 
     /// Takes in what the kernel tells; to be asked every few milliseconds.
@@ -138,6 +150,10 @@ impl Ramp {
             Some(rounds) if rounds < OVERFLOW => RampStep::Waits,
             Some(_) if rate > COLLAPSED * self.peak => RampStep::Ends(RampEnd::Full),
             Some(_) => self.ask(seen, (self.peak / rate.max(1.0)).min(GROWTH)),
+            None if rate < RISES * self.fewer.1 => {
+                self.asked = self.fewer.0;
+                RampStep::Ends(RampEnd::NoMore)
+            }
             None => self.ask(seen, GROWTH),
         }
     }
@@ -151,6 +167,7 @@ impl Ramp {
         let doublings = (window / (FIRST_WINDOW * seen.segment.0.max(1) as f64)).log2().max(0.0);
         self.catch_up = CONNECTS + doublings.ceil() as u32;
         let wanted = (f64::from(self.asked) * factor).ceil().max(f64::from(self.asked) + 1.0);
+        self.fewer = (self.asked, self.before);
         self.asked = (wanted as u16).min(self.most);
         (self.rounds, self.level, self.since_loss) = (0, 0, None);
         RampStep::Asks(self.asked)
@@ -218,6 +235,26 @@ mod tests {
             }
             panic!("it does not end");
         }
+
+        /// The same where nobody tells what is lost.
+        fn blind(&mut self, most: u16) -> (u16, RampEnd) {
+            let (mut streams, mut ramp) = (4, Ramp::new(4, most));
+            for _ in 1..200 {
+                match ramp.look(PathSample { retransmits: 0, ..self.pass(streams) }) {
+                    RampStep::Waits => {}
+                    RampStep::Asks(more) => streams = more,
+                    RampStep::Ends(why) => return (ramp.streams(), why),
+                }
+            }
+            panic!("it does not end");
+        }
+    }
+
+    #[test]
+    fn where_nobody_tells_of_losses_more_streams_come_until_they_move_no_more() {
+        assert_eq!(Path::new(2e6, 1.3e5, 1.0).blind(64), (16, RampEnd::NoMore), "15.4 fill it");
+        assert_eq!(Path::new(2e6, 1.3e5, 1.0).blind(16), (16, RampEnd::Most));
+        assert_eq!(Path::new(2e6, f64::INFINITY, 0.6).blind(64), (4, RampEnd::NoMore));
     }
 
     #[test]

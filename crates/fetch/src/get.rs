@@ -27,7 +27,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PerStage};
+use tidegate_control::{BitRate, Bounds, ByteCount, Concurrency, Ends, Observation, PathSample, PerStage};
 use tidegate_transfer::counters::{Glimpse, StageGlimpse};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::ledger::Ledger;
@@ -147,6 +147,11 @@ impl Running for Download {
 
     fn resize(&mut self, setpoint: Concurrency) {
         self.threads.resize(setpoint);
+    }
+
+    fn path_sample(&self) -> Option<PathSample> {
+        let arrived = ByteCount(self.shared().network_bytes.load(Relaxed));
+        Some(PathSample::of_arrival(self.started.elapsed(), self.round_trip(), arrived))
     }
 
     fn glimpse(&self) -> Glimpse {

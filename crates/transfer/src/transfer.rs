@@ -258,7 +258,11 @@ impl Running for LiveTransfer {
     fn path_sample(&self) -> Option<PathSample> {
         match &*self.side {
             Side::Send(sender) => sender.path_sample(self.started.elapsed()),
-            Side::Receive(..) => None,
+            Side::Receive(..) => Some(PathSample::of_arrival(
+                self.started.elapsed(),
+                self.outbox.round_trip()?,
+                ByteCount(self.side.glimpse().network?.moved),
+            )),
         }
     }
 

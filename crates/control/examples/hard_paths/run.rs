@@ -106,6 +106,7 @@ pub fn run(scenario: &Scenario, seed: u64, contender: &Contender) -> Result<Run,
     Ok(Run {
         seed,
         shared: scenario.background.streams > 0
+            || scenario.background.bursts.is_some_and(|bursts| bursts.streams > 0)
             || scenario.timeline.iter().any(|change| change.background.streams.is_some()),
         share: summary.throughput_share,
         late: summary.second_half_share,

@@ -7,8 +7,8 @@ use std::path::Path;
 use tidegate_control::Scenario;
 use tidegate_control::random_path::unseen;
 
-/// Seeds of `lab/hard_paths.py` that constants of our rules were chosen by.
-const TUNING: [u64; 3] = [12, 101, 102];
+/// Seeds of `lab/hard_paths.py` and `lab/wide_paths.py` that constants of our rules were chosen by.
+const TUNING: [u64; 5] = [12, 101, 102, 301, 302];
 /// Paths drawn by `random_path`.
 const COUNT: u64 = 500;
 
@@ -59,9 +59,11 @@ impl Set {
         }
         paths.sort_by_key(|path| path.0);
         let (seed, count) = (number(folder), paths.len());
+        let wide = paths.first().is_some_and(|(_, scenario)| scenario.name.starts_with('w'));
+        let (program, of) = if wide { ("wide_paths", "every kind, ") } else { ("hard_paths", "") };
         Ok(Self {
-            name: format!("seed {seed}"),
-            drawn_by: format!("`python3 -m lab.hard_paths {count} {seed} target/hard-paths/{seed}`"),
+            name: format!("{of}seed {seed}"),
+            drawn_by: format!("`python3 -m lab.{program} {count} {seed} target/hard-paths/{seed}`"),
             served: if TUNING.contains(&seed) { "tuning" } else { "nothing else: drawn once, afterwards" },
             paths,
         })

@@ -67,7 +67,7 @@ pub trait Running: Send {
     /// Lets its streams yield to whatever else is on the path, or no more.
     fn yields(&mut self, _yields: bool) {}
 
-    /// What the kernel tells of its streams now, if they begin here.
+    /// What is told of its streams now: by the kernel where they begin here, and else what has arrived.
     fn path_sample(&self) -> Option<PathSample> {
         None
     }
@@ -281,8 +281,8 @@ fn wait_for_data<R: Running>(run: &mut R, until: Instant, streams: u16) -> Resul
     }
 }
 
-/// Lets time pass until it is known how many streams the path takes, as far as they begin here, and has more of them meanwhile;
-/// `None` once everything has ended.
+/// Lets time pass until it is known how many streams the path takes, and has more of them meanwhile; `None` once everything has
+/// ended.
 fn ramp<R: Running>(run: &mut R, mut setpoint: Concurrency, most: u16) -> Result<Option<Concurrency>> {
     let (mut ramp, begun) = (Ramp::new(setpoint.network, most), Instant::now());
     while begun.elapsed() < LONGEST_RAMP && run.stops().is_none_or(|stops| Instant::now() + LOOK < stops) {
@@ -296,7 +296,11 @@ fn ramp<R: Running>(run: &mut R, mut setpoint: Concurrency, most: u16) -> Result
                 run.resize(setpoint);
             }
             RampStep::Ends(why) => {
-                tracing::debug!("{} streams are enough to begin with: {why:?}", setpoint.network);
+                tracing::debug!("{} streams are enough to begin with: {why:?}", ramp.streams());
+                if setpoint.network != ramp.streams() {
+                    setpoint.network = ramp.streams();
+                    run.resize(setpoint);
+                }
                 break;
             }
         }
