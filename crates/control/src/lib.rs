@@ -41,6 +41,7 @@ mod windowed_max;
 pub mod arrival;
 
 // What a path shows many times a second: what others leave, and how many streams it takes.
+pub mod look;
 pub mod path_sample;
 
 pub mod background;

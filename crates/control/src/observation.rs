@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::look::Look;
 use crate::stage::{Bounds, Concurrency, Ends, PerStage, Stage};
 use crate::units::{BitRate, ByteCount};
 
@@ -117,6 +118,9 @@ pub struct Observation {
     /// Whether another congestion control is tried, or about to be: it will be known before long what streams can do.
     #[serde(default)]
     pub tries: bool,
+    /// What a [`Ramp`](crate::Ramp) ahead of the interval has seen of other numbers of streams.
+    #[serde(default)]
+    pub ramp: Vec<Look>,
     /// What each end's processors did; not known of an end that is not ours.
     #[serde(default)]
     pub cpu: Ends<Option<CpuLoad>>,

@@ -176,6 +176,12 @@ impl PathEstimator {
             let before = std::mem::replace(&mut self.before[stage], n);
             // What is not ours to change is learned once it was seen to hold the path back: not to do so shows no limit.
             let shows = free[stage] || self.curves[stage].is_known() || busy >= 1.0 - STARVED;
+            if stage == Stage::Network && busy >= 1.0 - STARVED {
+                for look in &seen.ramp {
+                    let error = look.standard_error.max(MIN_ERROR);
+                    self.curves[stage].observe(look.workers.into(), look.able_bps.as_mbps(), error * error);
+                }
+            }
             if moved > 0.0 && shows {
                 let error = seen.standard_error[stage].max(MIN_ERROR);
                 let same = before > 0.0 && (n / before).ln().abs() < SAME_WORKERS;
@@ -297,6 +303,7 @@ fn odds_of_another(curve: &StageCurve, n: f64, able: f64, variance: f64) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::look::Look;
     use crate::observation::Streams;
     use crate::rng::Rng;
     use crate::stage::Ends;
@@ -567,6 +574,25 @@ mod tests {
             path.learn(&Observation { loss: Some(0.0), ..lossy(at, 8, 150.0, 20) }, WIDE);
         }
         assert!(path.fills(1.0).is_finite());
+    }
+
+    #[test]
+    fn what_a_ramp_saw_of_other_numbers_is_learned_unless_streams_waited() {
+        let look = |workers, mbps| Look { workers, able_bps: BitRate::mbps(mbps), standard_error: 0.1 };
+        let ramp = vec![look(4, 100), look(8, 200), look(16, 390), look(32, 390)];
+        let more = |ramp: &[Look], waited| {
+            let mut path = PathEstimator::default();
+            let seen = Observation {
+                concurrency: PerStage::all(16),
+                waited: PerStage::all(Some(waited)),
+                ramp: ramp.to_vec(),
+                ..second(390.0, 0.03)
+            };
+            path.learn(&seen, WIDE);
+            path.curve(Stage::Network).possible(32.0, 0.2, 0.0)
+        };
+        assert!(more(&ramp, 0.0) < 450.0 && more(&[], 0.0) > 600.0, "it is full");
+        assert_eq!(more(&ramp, 0.9), more(&[], 0.9), "there was nothing to send");
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::look::Look;
 use crate::stage::{Bounds, Concurrency, PerStage};
 use crate::units::BitRate;
 
@@ -13,17 +14,6 @@ pub const BEGINS: &str = "begins where this path ended";
 
 /// Numbers of workers a stage of which is remembered what they can do.
 pub const MAX_LOOKS: usize = 4;
-
-/// What so many workers of a stage could do.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Look {
-    /// Workers.
-    pub workers: u16,
-    /// What they moved, had they never waited for staging, in bit/s.
-    pub able_bps: BitRate,
-    /// Its standard error, as a share of it.
-    pub standard_error: f64,
-}
 
 /// What one stage last held.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -15,7 +15,9 @@
 
 use std::time::Duration;
 
+use crate::look::Look;
 use crate::path_sample::PathSample;
+use crate::units::BitRate;
 
 /// The shortest time in which what arrives is compared: less is as uneven as the peer's acknowledgements.
 const MIN_ROUND: Duration = Duration::from_millis(40);
@@ -28,6 +30,12 @@ const QUEUE: f64 = 0.1;
 const MIN_QUEUE: Duration = Duration::from_millis(3);
 /// Factor on streams that are held back by something of their own, and the most where windows have collapsed.
 const GROWTH: f64 = 2.0;
+/// Factor on what arrives: so much more from twice as many streams shows that each has its own limit, ...
+const PAYS: f64 = 1.7;
+/// ... and less that they have one together.
+const NO_MORE: f64 = 1.4;
+/// Standard error of what arrived in a round, as a share of it.
+const ERROR: f64 = 0.1;
 /// Rounds in which nothing rises until that is believed, and in which windows settle after a loss.
 const LEVEL: u32 = 2;
 const OVERFLOW: u32 = 3;
@@ -75,8 +83,8 @@ pub struct Ramp {
     /// Bytes a second that arrived in the round before, and the most in any.
     before: f64,
     peak: f64,
-    /// Streams before more were asked for, and what arrived a second then.
-    fewer: (u16, f64),
+    /// What was seen of fewer streams, and at the end.
+    looks: Vec<Look>,
     /// Rounds running in which nothing rose, and since packets were lost; whether any were.
     level: u32,
     since_loss: Option<u32>,
@@ -93,7 +101,7 @@ impl Ramp {
             catch_up: 0,
             before: 0.0,
             peak: 0.0,
-            fewer: (asked, 0.0),
+            looks: Vec::new(),
             level: 0,
             since_loss: None,
         }
@@ -102,6 +110,11 @@ impl Ramp {
     /// So many streams were asked for last.
     pub const fn streams(&self) -> u16 {
         self.asked
+    }
+
+    /// What was seen of so many streams.
+    pub fn into_looks(self) -> Vec<Look> {
+        self.looks
     }
 
     /// Takes in what the kernel tells; to be asked every few milliseconds.
@@ -129,7 +142,10 @@ impl Ramp {
         // The odd packet is lost on any path.
         let lost = seen.retransmits > begun.retransmits + u64::from(self.asked / 2);
         self.since_loss = if lost { Some(0) } else { self.since_loss.map(|rounds| rounds + 1) };
-        if rises || seen.tries || self.rounds < self.catch_up {
+        let fewer = self.looks.last().cloned().unwrap_or_default();
+        let gain = rate * 8.0 / (fewer.able_bps.0 as f64).max(1.0);
+        let pays = fewer.workers > 0 && gain >= PAYS;
+        if seen.tries || !pays && (rises || self.rounds < self.catch_up) {
             return RampStep::Waits;
         }
         if seen.app_limited > 0 && 2 * seen.app_limited >= seen.streams {
@@ -143,19 +159,33 @@ impl Ramp {
         match self.since_loss {
             Some(0) if self.level > LEVEL + 2 * OVERFLOW && !queues => RampStep::Ends(RampEnd::Losses),
             Some(0) if self.level <= LEVEL + 2 * OVERFLOW => RampStep::Waits,
-            _ if queues || seen.queued > 0 || self.level < LEVEL => match self.level > LEVEL {
-                true => RampStep::Ends(RampEnd::Full),
+            _ if queues || seen.queued > 0 || (self.level < LEVEL && !pays) => match self.level > LEVEL {
+                true => self.end(RampEnd::Full, rate),
                 false => RampStep::Waits,
             },
             Some(rounds) if rounds < OVERFLOW => RampStep::Waits,
             Some(_) if rate > COLLAPSED * self.peak => RampStep::Ends(RampEnd::Full),
             Some(_) => self.ask(seen, (self.peak / rate.max(1.0)).min(GROWTH)),
-            None if rate < RISES * self.fewer.1 => {
-                self.asked = self.fewer.0;
-                RampStep::Ends(RampEnd::NoMore)
+            None if fewer.workers > 0 && gain < NO_MORE => {
+                let step = self.end(RampEnd::NoMore, rate);
+                self.asked = fewer.workers;
+                step
             }
             None => self.ask(seen, GROWTH),
         }
+    }
+
+    fn end(&mut self, why: RampEnd, rate: f64) -> RampStep {
+        if self.since_loss.is_none() {
+            self.saw(rate);
+        }
+        RampStep::Ends(why)
+    }
+
+    /// As many as there are moved so many bytes a second.
+    fn saw(&mut self, rate: f64) {
+        let able_bps = BitRate::from_bps(rate * 8.0);
+        self.looks.push(Look { workers: self.asked, able_bps, standard_error: ERROR });
     }
 
     /// So many times as many.
@@ -167,7 +197,7 @@ impl Ramp {
         let doublings = (window / (FIRST_WINDOW * seen.segment.0.max(1) as f64)).log2().max(0.0);
         self.catch_up = CONNECTS + doublings.ceil() as u32;
         let wanted = (f64::from(self.asked) * factor).ceil().max(f64::from(self.asked) + 1.0);
-        self.fewer = (self.asked, self.before);
+        self.saw(self.before);
         self.asked = (wanted as u16).min(self.most);
         (self.rounds, self.level, self.since_loss) = (0, 0, None);
         RampStep::Asks(self.asked)

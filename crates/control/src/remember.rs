@@ -1,8 +1,9 @@
 //! From the epochs of a run to what its path held, whatever the rule was.
 
 use crate::control_loop::Epoch;
+use crate::look::Look;
 use crate::path_estimator::{IDLE, MIN_ERROR, STARVED};
-use crate::path_memory::{Look, MAX_LOOKS, PathMemory, StageMemory};
+use crate::path_memory::{MAX_LOOKS, PathMemory, StageMemory};
 use crate::stage::{PerStage, Stage};
 use crate::units::BitRate;
 

@@ -481,6 +481,7 @@ impl Environment for Simulator {
             held: 0.0,
             model_based,
             tries,
+            ramp: Vec::new(),
             cpu: Ends::default(),
             remaining: self.remaining(),
         }))

@@ -387,6 +387,7 @@ impl Running for LiveTransfer {
             held: share_of(&after.sender, |streams| streams.held),
             model_based: share_of(&after.sender, |streams| streams.model_based),
             tries: after.sender.streams.is_some_and(|streams| streams.tries),
+            ramp: Vec::new(),
             cpu: Ends {
                 sender: after.sender.cpu.load_since(&before.sender.cpu, sending),
                 receiver: after.receiver.cpu.load_since(&before.receiver.cpu, receiving),

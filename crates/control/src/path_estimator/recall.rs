@@ -40,8 +40,9 @@ pub(super) fn check(curve: &mut StageCurve, n: f64, able: f64, variance: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::look::Look;
     use crate::observation::Observation;
-    use crate::path_memory::{Look, StageMemory};
+    use crate::path_memory::StageMemory;
     use crate::stage::Bounds;
     use crate::units::BitRate;
     use std::time::Duration;

@@ -195,6 +195,7 @@ fn observation(rng: &mut Rng, at: u64, concurrency: Concurrency) -> Observation 
         held: 0.0,
         model_based: 0.0,
         tries: false,
+        ramp: Vec::new(),
         cpu: Ends {
             sender: told(rng).then(|| CpuLoad { ours: rng.unit(), idle: 0.3 * rng.unit() }),
             receiver: None,

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use crate::common::seeds;
+use tidegate_control::look::Look;
 use tidegate_control::optimizer::{Optimizer, OptimizerOptions, build};
-use tidegate_control::path_memory::{BEGINS, Look, PathMemory, StageMemory};
+use tidegate_control::path_memory::{BEGINS, PathMemory, StageMemory};
 use tidegate_control::random_path::{EPOCHS, unseen};
 use tidegate_control::remember::{MIN_EPOCHS, remember};
 use tidegate_control::simulator::Delivered;

@@ -88,6 +88,7 @@ prop_compose! {
             held: 0.0,
             model_based: 0.0,
             tries: false,
+            ramp: Vec::new(),
             cpu: Ends::default(),
             remaining: left.map(|(bytes, files)| Remaining { bytes, files }),
         })

@@ -34,6 +34,7 @@ fn seen(second: u64, n: Concurrency, mbps: [u64; 3], scale: u64) -> Observation 
         held: 0.0,
         model_based: 0.0,
         tries: false,
+        ramp: Vec::new(),
         cpu: Ends::default(),
         remaining: None,
     }

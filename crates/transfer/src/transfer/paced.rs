@@ -160,7 +160,7 @@ impl<R: Running> Environment for Paced<R> {
             return Ok(None);
         }
         let mut pace = if self.short { self.pace.shortened(run.warm_up()) } else { self.pace };
-        let mut begun = Instant::now();
+        let (mut begun, mut looks) = (Instant::now(), Vec::new());
         let changed = self.setpoint != Some(setpoint);
         if changed {
             let first = self.setpoint.replace(setpoint).is_none();
@@ -173,9 +173,10 @@ impl<R: Running> Environment for Paced<R> {
                 let far = run.path_sample().is_some_and(|seen| seen.min_rtt >= FAR);
                 let ramps = self.ramps.filter(|_| far);
                 if let Some(most) = ramps {
-                    let Some(ramped) = ramp(run, setpoint, most)? else { return Ok(None) };
-                    setpoint = ramped;
+                    let Some(ramp) = ramp(run, setpoint, most)? else { return Ok(None) };
+                    setpoint.network = ramp.streams();
                     self.setpoint = Some(setpoint);
+                    looks = ramp.into_looks();
                 }
                 begun = Instant::now();
                 // Only now it is known for sure how long the path is.
@@ -209,7 +210,11 @@ impl<R: Running> Environment for Paced<R> {
         let Some((before, watch)) = until_seen(run, setpoint, before, span)? else { return Ok(None) };
         let after = run.counters()?;
         let seen = self.measured(setpoint, before, after)?;
-        Ok(seen.map(|seen| Observation { standard_error: watch.standard_error(seen.standard_error), ..seen }))
+        Ok(seen.map(|seen| Observation {
+            standard_error: watch.standard_error(seen.standard_error),
+            ramp: looks,
+            ..seen
+        }))
     }
 }
 
@@ -283,7 +288,7 @@ fn wait_for_data<R: Running>(run: &mut R, until: Instant, streams: u16) -> Resul
 
 /// Lets time pass until it is known how many streams the path takes, and has more of them meanwhile; `None` once everything has
 /// ended.
-fn ramp<R: Running>(run: &mut R, mut setpoint: Concurrency, most: u16) -> Result<Option<Concurrency>> {
+fn ramp<R: Running>(run: &mut R, mut setpoint: Concurrency, most: u16) -> Result<Option<Ramp>> {
     let (mut ramp, begun) = (Ramp::new(setpoint.network, most), Instant::now());
     while begun.elapsed() < LONGEST_RAMP && run.stops().is_none_or(|stops| Instant::now() + LOOK < stops) {
         let Some(seen) = run.path_sample() else { break };
@@ -297,10 +302,8 @@ fn ramp<R: Running>(run: &mut R, mut setpoint: Concurrency, most: u16) -> Result
             }
             RampStep::Ends(why) => {
                 tracing::debug!("{} streams are enough to begin with: {why:?}", ramp.streams());
-                if setpoint.network != ramp.streams() {
-                    setpoint.network = ramp.streams();
-                    run.resize(setpoint);
-                }
+                setpoint.network = ramp.streams();
+                run.resize(setpoint);
                 break;
             }
         }
@@ -308,7 +311,7 @@ fn ramp<R: Running>(run: &mut R, mut setpoint: Concurrency, most: u16) -> Result
             return Ok(None);
         }
     }
-    Ok(Some(setpoint))
+    Ok(Some(ramp))
 }
 
 /// Lets time pass until enough is seen; tells the counters from which on it was, and what was. `None` once everything has

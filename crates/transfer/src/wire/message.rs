@@ -9,6 +9,7 @@
 //! What is said often is positional; what is said seldom is a [`Record`] of fields.
 
 use serde::{Deserialize, Serialize};
+use tidegate_control::look::Look;
 use tidegate_control::{Bounds, Concurrency, Observation, PerStage};
 
 use crate::bounded::at_most;
@@ -119,6 +120,13 @@ tagged!(Observation, "an observation" {
     32 => held,
     34 => model_based,
     36 => tries,
+    38 => ramp: list[16],
+});
+
+tagged!(Look, "a look" {
+    2 => workers,
+    4 => able_bps,
+    6 => standard_error,
 });
 
 /// Everything said in a session.
