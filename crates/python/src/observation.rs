@@ -95,6 +95,7 @@ impl PyObservation {
             held: 0.0,
             model_based: 0.0,
             tries: false,
+            ramp: Vec::new(),
             cpu: cpu.map(cpu_from).transpose()?.unwrap_or_default(),
             remaining: left.zip(files).map(|(bytes, files)| Remaining { bytes, files }),
         }))

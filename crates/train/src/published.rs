@@ -202,6 +202,7 @@ impl Published {
             held: 0.0,
             model_based: 0.0,
             tries: false,
+            ramp: Vec::new(),
             cpu: Ends::default(),
             remaining: None,
         }

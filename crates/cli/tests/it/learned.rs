@@ -89,6 +89,7 @@ fn seen(epoch: &Epoch) -> Observation {
         held: 0.0,
         model_based: 0.0,
         tries: false,
+        ramp: Vec::new(),
         cpu: epoch.cpu,
         remaining: None,
     }
