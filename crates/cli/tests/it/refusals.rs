@@ -134,7 +134,7 @@ fn what_looks_like_another_host_is_no_file_here() {
 #[test]
 fn an_unknown_option_is_not_taken_for_a_path() {
     let world = world();
-    for option in ["--zyzzyva", "-Z", "--bogus-option"] {
+    for option in ["--zyzzyva", "-Z", "--quux-frobnicated"] {
         let ran = world.run(&["copy", option, "dir", "x/"]);
         let wanted = format!("tidegate: unexpected argument '{option}' found (see `tidegate copy --help`)\n");
         assert_eq!((ran.code, ran.err), (2, wanted));
