@@ -26,7 +26,7 @@ use crate::windowed_max::WindowedMax;
 const START: u16 = 8;
 /// Streams to begin with, ...
 const NEAR_START: u16 = 2;
-/// ... and where round trips are long or nobody tells: few show little in the first seconds.
+/// ... and where round trips are long, or nothing is known: few show little in the first seconds.
 const FAR_START: u16 = 4;
 /// Factor on workers: so many more are tried at once, ...
 const GROWTH: f64 = 4.0;
@@ -218,8 +218,8 @@ impl Optimizer for Optimistic {
     fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
         let start = host.processors.map_or(START, |processors| START.min(processors));
         self.round_trip = host.round_trip;
-        let near = host.round_trip.is_some_and(|rtt| rtt < FAR);
-        let streams = if near { NEAR_START.min(start) } else { FAR_START };
+        let far = host.round_trip.map_or(host.processors.is_none(), |rtt| rtt >= FAR);
+        let streams = if far { FAR_START } else { NEAR_START.min(start) };
         let (mut start, mut reason) =
             (PerStage::new(start, host.streams.unwrap_or(streams), start), "begins");
         if let Some(memory) = &host.remembered {
@@ -289,6 +289,7 @@ mod tests {
         for (host, wanted) in [
             (Host::default(), [8, 4, 8]),
             (host(Some(1), 1, None), [1, 1, 1]),
+            (Host { processors: Some(4), ..Host::default() }, [4, 2, 4]),
             (host(Some(6), 1, None), [6, 2, 6]),
             (host(Some(64), 1, None), [8, 2, 8]),
             (host(Some(1), 19, None), [1, 1, 1]),
