@@ -9,8 +9,8 @@ use crate::convert::{
     MICROSECONDS, amount, count, ends, ends_from, exactly, named_tuple, refuse, share, time,
 };
 
-/// `Streams(count, min_rtt_us, …)`.
-pub(crate) fn streams(py: Python<'_>, streams: Streams) -> PyResult<Bound<'_, PyAny>> {
+/// `Streams(count, min_rtt_us, …)`, of which so many go by a model of the path.
+pub(crate) fn streams(py: Python<'_>, streams: Streams, model_based: u16) -> PyResult<Bound<'_, PyAny>> {
     static TYPE: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     let Streams { count, min_rtt, delivery_rate, window, busy, receiver_limited, app_limited, spread } =
         streams;
@@ -24,18 +24,23 @@ pub(crate) fn streams(py: Python<'_>, streams: Streams) -> PyResult<Bound<'_, Py
         receiver_limited,
         app_limited,
         spread,
+        model_based,
     ))
 }
 
-/// The same back, from any eight values in that order.
-pub(crate) fn streams_from(value: &Bound<'_, PyAny>) -> PyResult<Streams> {
-    let [number, min_rtt, delivery_rate, window, busy, receiver_limited, app_limited, spread] =
-        exactly(value).ok_or_else(|| refuse("streams must be the eight values of tidegate.Streams"))?;
-    let number = count(&number, "streams.count")?;
+/// The same back, from any nine values in that order.
+pub(crate) fn streams_from(value: &Bound<'_, PyAny>) -> PyResult<(Streams, u16)> {
+    let [number, min_rtt, delivery_rate, window, busy, receiver_limited, app_limited, spread, model_based] =
+        exactly(value).ok_or_else(|| refuse("streams must be the nine values of tidegate.Streams"))?;
+    let number = few(&number, "streams.count")?;
+    let model_based = few(&model_based, "streams.model_based")?;
+    if model_based > number {
+        return Err(refuse("streams.model_based must not be more than streams.count"));
+    }
     let shortest =
         (!min_rtt.is_none()).then(|| time(&min_rtt, "streams.min_rtt_us", MICROSECONDS)).transpose()?;
-    Ok(Streams {
-        count: u16::try_from(number).map_err(|_| refuse("streams.count must be less than 65536"))?,
+    let streams = Streams {
+        count: number,
         min_rtt: shortest,
         delivery_rate: BitRate(count(&delivery_rate, "streams.delivery_rate_bps")?),
         window: ByteCount(count(&window, "streams.window_bytes")?),
@@ -43,7 +48,13 @@ pub(crate) fn streams_from(value: &Bound<'_, PyAny>) -> PyResult<Streams> {
         receiver_limited: share(&receiver_limited, "streams.receiver_limited")?,
         app_limited: share(&app_limited, "streams.app_limited")?,
         spread: amount(&spread, "streams.spread")?,
-    })
+    };
+    Ok((streams, model_based))
+}
+
+/// A number of streams.
+fn few(value: &Bound<'_, PyAny>, name: &str) -> PyResult<u16> {
+    u16::try_from(count(value, name)?).map_err(|_| refuse(format!("{name} must be less than 65536")))
 }
 
 /// `Ends` of `CpuLoad(ours, idle)` or None.

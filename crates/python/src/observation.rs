@@ -76,6 +76,8 @@ impl PyObservation {
         if left.is_some() != files.is_some() {
             return Err(refuse("remaining_bytes and remaining_files go together"));
         }
+        let (streams, model_based) = streams.map(streams_from).transpose()?.unzip();
+        let all = streams.map_or(0, |streams| streams.count);
         Ok(Self(Observation {
             at: time(at_ms, "at_ms", MILLISECONDS)?,
             interval: interval.unwrap_or(Duration::from_secs(1)),
@@ -90,10 +92,10 @@ impl PyObservation {
             staging_capacity,
             loss,
             rtt: rtt_us.map(|rtt| time(rtt, "rtt_us", MICROSECONDS)).transpose()?,
-            streams: streams.map(streams_from).transpose()?,
+            streams,
             queued: 0.0,
             held: 0.0,
-            model_based: 0.0,
+            model_based: f64::from(model_based.unwrap_or(0)) / f64::from(all.max(1)),
             tries: false,
             ramp: Vec::new(),
             cpu: cpu.map(cpu_from).transpose()?.unwrap_or_default(),
@@ -180,7 +182,8 @@ impl PyObservation {
     /// What the sender's kernel told of the network streams; None where nobody knows.
     #[getter]
     fn streams<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        self.0.streams.map(|told| streams(py, told)).transpose()
+        let model_based = |all: u16| (self.0.model_based * f64::from(all)).round() as u16;
+        self.0.streams.map(|told| streams(py, told, model_based(told.count))).transpose()
     }
 
     /// What each end's processors did; None of an end that nobody knows of.

@@ -32,7 +32,7 @@ SEEN = {
     "standard_error": (0.1, 0, 1.5),
     "waited": (None, 0.25, 1),
     "draining": (2.5, 0, 1),
-    "streams": tidegate.Streams(7, 9_000.5, 10**9, 2**20, 0.9, 0.125, 0.5, 1.5),
+    "streams": tidegate.Streams(7, 9_000.5, 10**9, 2**20, 0.9, 0.125, 0.5, 1.5, 2),
     "cpu": (tidegate.CpuLoad(0.5, 0.25), None),
 }
 
@@ -46,7 +46,7 @@ class ObservationTest(unittest.TestCase):
         self.assertEqual(seen.throughput_bps.write, 500_000_000)
         self.assertEqual(seen.staging_free_bytes.receiver, 2)
         self.assertEqual(seen.goodput_bps, 500_000_000)
-        self.assertEqual((seen.streams.min_rtt_us, seen.streams.spread), (9_000.5, 1.5))
+        self.assertEqual((seen.streams.min_rtt_us, seen.streams.spread, seen.streams.model_based), (9_000.5, 1.5, 2))
         self.assertEqual((seen.cpu.sender.idle, seen.cpu.receiver), (0.25, None))
         self.assertIn("write 5 × 500 Mbit/s", repr(seen))
 
@@ -65,7 +65,7 @@ class ObservationTest(unittest.TestCase):
             "standard_error": [(1, 2), (0.1, -0.1, 0), (float("nan"), 0, 0), (None, 0, 0)],
             "waited": [(1, 2), (0.1, -0.1, 0), (1.1, None, 0), "abc", 3],
             "draining": [(1, 2), (0.1, -0.1, 0), (float("inf"), 0, 0), 3],
-            "streams": [(1, 2), 3, (70_000, None, 0, 0, 0, 0, 0, 0), (1, -1, 0, 0, 0, 0, 0, 0), (1, None, 0, 0, 1.5, 0, 0, 0)],
+            "streams": [(1, 2), 3, (70_000, None, 0, 0, 0, 0, 0, 0, 0), (1, -1, 0, 0, 0, 0, 0, 0, 0), (1, None, 0, 0, 1.5, 0, 0, 0, 0), (1, None, 0, 0, 0.5, 0, 0, 0, 2)],
             "cpu": [(None,), ((0.5,), None), ((0.5, 1.5), None), 3],
             "loss": [-0.1, 1.1, float("nan")],
             "at_ms": [-1, float("nan"), 1e300, "now"],

@@ -50,6 +50,8 @@ class Streams(NamedTuple):
     """The share of streams that the application did not keep busy."""
     spread: float
     """The standard deviation of what they moved by its mean."""
+    model_based: int = 0
+    """How many go by a model of the path, as BBR does, and not by losses."""
 
 
 class Bounds(NamedTuple):
