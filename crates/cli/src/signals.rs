@@ -1,11 +1,24 @@
 //! Signals that ask a command to end.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use tidegate_transfer::transfer::Interrupt;
 
 use crate::exit::INTERRUPTED;
 use crate::terminal;
+
+/// Who waits for a server that says nothing cannot be called off: after so long the program ends without it.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Whether it does.
+static ENDS_ANYWAY: AtomicBool = AtomicBool::new(false);
+
+/// From now on an interrupted program ends within seconds, whatever it waits for.
+pub fn end_anyway() {
+    ENDS_ANYWAY.store(true, Relaxed);
+}
 
 /// Ctrl-C, SIGTERM and a closed terminal stop the transfer and keep what is needed to resume; a second
 /// one ends at once.
@@ -24,6 +37,16 @@ pub fn interrupt_on_signals() -> Interrupt {
                     std::process::exit(i32::from(INTERRUPTED));
                 }
                 raised.raise();
+                if ENDS_ANYWAY.load(Relaxed) {
+                    thread::spawn(|| {
+                        thread::sleep(GRACE);
+                        terminal::clear();
+                        eprintln!(
+                            "tidegate: interrupted while a server did not answer; run the same command again to continue"
+                        );
+                        std::process::exit(i32::from(INTERRUPTED));
+                    });
+                }
             }
         });
     }

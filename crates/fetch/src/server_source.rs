@@ -29,6 +29,7 @@ use tidegate_transfer::transfer::route::{Setup, SourceOrigin};
 use url::Url;
 
 use crate::remote::servers::{ServerSettings, Servers};
+use crate::remote::shown;
 use front::Fronts;
 use line::LinePool;
 use names::ListedNames;
@@ -67,6 +68,12 @@ impl SourceOrigin for ServerOrigin {
 
     fn open(&self, setup: &Setup) -> Result<Box<dyn Source>> {
         refuse_what_servers_lack(setup)?;
+        if setup.deletion.is_some()
+            && let Some(url) = self.urls.iter().find(|url| !lists_all(url))
+        {
+            let why = "--delete needs a listing that leaves nothing out, as s3:// and gs:// give: a page, FTP or WebDAV may leave out files that are there";
+            return Err(Error::new(ErrorKind::Usage, format!("{}: {why}", shown(url))));
+        }
         let wanted = Arc::new(Wanted::of(&setup.selection)?);
         if !wanted.filter().is_whole() {
             let why = "rules that are read from files of each directory need a source with directories: a server's listing has none to read them from, so give the rules by --filter or --exclude-from";
@@ -87,6 +94,12 @@ impl SourceOrigin for ServerOrigin {
         let (lines, fronts) = (Arc::new(lines), Arc::default());
         Ok(Box::new(ServerSource { lines, fronts, places, selection, wanted, names }))
     }
+}
+
+/// Whether a listing of what lies there is whole, or fails: object stores number their pages. An index page may be a login's, and
+/// FTP servers call a directory empty that they may not read.
+fn lists_all(url: &Url) -> bool {
+    matches!(url.scheme(), "s3" | "gs")
 }
 
 /// Refuses what is asked for that no server's listing can answer.

@@ -125,8 +125,8 @@ fn one_file_gets_its_name_or_another_and_sources_are_put_together() {
 }
 
 #[test]
-fn filters_choose_what_is_copied_and_a_mirror_removes_only_there() {
-    let test = "filters_choose_what_is_copied_and_a_mirror_removes_only_there";
+fn filters_choose_what_is_copied_and_what_no_listing_answers_is_refused() {
+    let test = "filters_choose_what_is_copied_and_what_no_listing_answers_is_refused";
     let fill = |world: &World| {
         for name in ["a.txt", "b.tmp", "keep/c.txt", "keep/d.tmp", "drop/e.txt", "large"] {
             world.fill(format!("www/d/{name}"), if name == "large" { 5000 } else { 50 }, name.len() as u64);
@@ -149,19 +149,8 @@ fn filters_choose_what_is_copied_and_a_mirror_removes_only_there() {
     assert_eq!(world.tree("there/names"), ["keep/", "keep/c.txt", "keep/d.tmp", "large"]);
     copy(&["--newer-than", "2100-01-01"], "none/");
     assert!(files(&world.path("there/none")).is_empty());
-    // A mirror: what is not at the source goes, what rules exclude stays.
-    copy(&[], "mirror/");
-    world.write("there/mirror/extra/x", "extra");
-    world.write("there/mirror/keep/y", "extra");
-    world.write("there/mirror/z.bak", "kept");
-    let ran = world.run(&["copy", "-n", "--delete", "--exclude", "*.bak", &from, &endpoint.at("mirror/")]);
-    assert!(ran.code == 0 && ran.out.contains("extra/x") && ran.out.contains("keep/y"), "{ran:?}");
-    assert!(world.path("there/mirror/extra/x").exists(), "it was only said");
-    copy(&["--delete", "--exclude", "*.bak"], "mirror/");
-    let mut left = files(&world.path("there/mirror"));
-    assert_eq!(left.remove("z.bak").as_deref(), Some(&b"kept"[..]));
-    assert_eq!(left, files(&world.path("www/d")));
     for (option, wanted) in [
+        ("--delete", "--delete needs a listing that leaves nothing out, as s3:// and gs:// give"),
         ("--move", "--move removes files at the source, and a server's files stay there"),
         ("--filter=:e .rules", "a server's listing has none to read them from"),
         ("--one-file-system", "a server tells of no file systems"),
@@ -193,30 +182,6 @@ fn a_job_copies_from_a_server_to_an_endpoint_by_its_address_or_its_name() {
     let ran = service.run(&world, &["submit", nginx.url("absent/").as_ref(), &endpoint.at("x/"), "--wait"]);
     failed(&ran, 1, "404");
     assert_eq!(service.terminate(), 0);
-}
-
-#[test]
-fn a_listing_that_breaks_off_deletes_nothing() {
-    let test = "a_listing_that_breaks_off_deletes_nothing";
-    let fill = |world: &World| {
-        for name in ["a", "bad/b", "c/d"] {
-            world.write(format!("www/d/{name}"), name);
-        }
-    };
-    let world = World::new();
-    fs::create_dir(world.path("www")).expect("made");
-    fill(&world);
-    let rule = format!("{LISTS} location /d/bad/ {{ return 403; }}");
-    let Some(nginx) = Nginx::with(&world.path("www"), "", &rule) else {
-        return skip(test, "nginx is not installed");
-    };
-    let endpoint = world.endpoint("there", &["--allow-delete"]);
-    world.write("there/in/bad/b", "of before");
-    world.write("there/in/other", "of before");
-    let ran = world.run(&["copy", "--delete", nginx.url("d/").as_ref(), &endpoint.at("in/")]);
-    assert!(ran.code == 1 && ran.err.contains("403"), "{ran:?}");
-    let names: Vec<String> = files(&world.path("there/in")).into_keys().collect();
-    assert_eq!(names, ["a", "bad/b", "c/d", "other"]);
 }
 
 #[test]
@@ -286,6 +251,18 @@ fn a_bucket_is_copied_by_its_keys_and_keys_that_are_no_names_are_told() {
     assert_eq!(world.read("there/one"), large);
     assert_eq!(copy(&["-q"], "s3://bucket/p", "whole/").code, 0);
     assert_eq!(world.read("there/whole/p/a b/c+d%"), b"odd");
+    // A mirror: what is not at the source goes, what rules exclude stays.
+    for name in ["extra/x", "z.bak", "large.old"] {
+        world.write(format!("there/in/{name}"), "of before");
+    }
+    let ran = copy(&["-n", "--delete", "--exclude", "*.bak"], "s3://bucket/p/", "in/");
+    assert!(
+        ran.code == 0 && ran.out.contains("extra/x") && world.path("there/in/extra/x").exists(),
+        "{ran:?}"
+    );
+    let ran = copy(&["-q", "--delete", "--exclude", "*.bak"], "s3://bucket/p/", "in/");
+    assert!(ran.code == 0 && ran.err.is_empty(), "{ran:?}");
+    assert_eq!(world.tree("there/in"), ["a b/", "a b/c+d%", "back\\slash", "empty", "large", "z.bak"]);
     // Keys that are no file names: each is told, and the rest goes on.
     let long = format!("p/{}", "n".repeat(900));
     for key in ["p/a b", "p/x//y", "p/../up", long.as_str()] {
@@ -515,6 +492,55 @@ fn a_file_that_changes_while_it_is_copied_is_not_mixed() {
     assert_eq!(world.read("there/x"), b"of before");
     world.ok(&["copy", "-q", server.url("x").as_ref(), &to]);
     assert!(world.read("there/x") == noise(4, 9 * MIB));
+}
+
+#[test]
+fn a_file_of_an_untold_version_comes_in_one_answer() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    // Each answer has other bytes, and neither a tag nor a time.
+    let server = Scripted::http(move |request| {
+        let size = 13 * MIB;
+        let range = request.header("range").map(|range| {
+            let (start, end) = range.trim_start_matches("bytes=").split_once('-').expect("a range");
+            let end = end.parse::<usize>().map_or(size, |end| (end + 1).min(size));
+            (start.parse::<usize>().expect("a start"), end)
+        });
+        let (start, end) = range.unwrap_or((0, size));
+        let (length, told) = ((end - start).to_string(), format!("bytes {start}-{}/{size}", end - 1));
+        let headers = [("Content-Length", &length[..]), ("Accept-Ranges", "bytes"), ("Content-Range", &told)];
+        let (status, headers) = match range {
+            Some(_) => ("206 Partial Content", &headers[..]),
+            None => ("200 OK", &headers[..2]),
+        };
+        if request.lines[0].starts_with("HEAD") {
+            return (http(status, headers, b""), Then::Keep);
+        }
+        let content = vec![count.fetch_add(1, SeqCst) as u8; end - start];
+        (http(status, headers, &content), Then::Keep)
+    });
+    let (from, to) = (server.url("x").to_string(), endpoint.at("z"));
+    let words = ["copy", "-q", "--chunk-size=4MiB", "--start=4", "--optimizer=fixed:4", &from, &to];
+    world.ok(&words);
+    let got = world.read("there/z");
+    assert!(got.len() == 13 * MIB && got.iter().all(|&byte| byte == got[0]), "one version: {asked:?}");
+}
+
+#[test]
+fn an_interrupt_ends_a_copy_whose_server_says_nothing() {
+    let world = World::new();
+    let endpoint = world.endpoint("there", &[]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+    let url = format!("http://{}/x/", listener.local_addr().expect("an address"));
+    let mut command = world.command();
+    command.args(["copy", &url, &endpoint.at("x/")]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("started");
+    let (_silent, _) = listener.accept().expect("asked");
+    signal(child.id(), Signal::INT);
+    let ran = wait(child);
+    assert!(ran.code == 130 && ran.err.contains("run the same command again"), "{ran:?}");
 }
 
 #[test]

@@ -14,6 +14,8 @@ struct Front<A> {
     /// The answer and how far it has come, while nobody reads it.
     free: Option<(u64, A)>,
     is_held: bool,
+    /// Whether it was asked for.
+    was_asked: bool,
     /// Where those who wait go on.
     waiting: Vec<u64>,
 }
@@ -26,7 +28,7 @@ impl<A> Default for Fronts<A> {
 
 impl<A> Default for Front<A> {
     fn default() -> Self {
-        Self { free: None, is_held: false, waiting: Vec::new() }
+        Self { free: None, is_held: false, was_asked: false, waiting: Vec::new() }
     }
 }
 
@@ -100,6 +102,12 @@ impl<A> Fronts<A> {
             Some((_, answer)) => Turn::Take(answer),
             None => Turn::Ask,
         }
+    }
+
+    /// Whether nobody has asked for the file at `url` in this way before.
+    pub fn asks_first(&self, url: &Url) -> bool {
+        let mut fronts = self.0.lock();
+        !std::mem::replace(&mut fronts.entry(url.clone()).or_default().was_asked, true)
     }
 
     /// Who held the answer leaves it: what is `left` of it, and from where on.

@@ -280,13 +280,19 @@ impl LinePool {
         self.rest(GLANCE)
     }
 
+    /// Fails once nobody wants what is asked for.
+    pub fn goes_on(&self) -> Result<()> {
+        match self.stopped.load(Relaxed) || self.interrupt.is_raised() {
+            true => Err(Error::new(ErrorKind::Interrupted, "stopped")),
+            false => Ok(()),
+        }
+    }
+
     /// Waits; fails once nobody wants what is waited for.
     fn rest(&self, time: Duration) -> Result<()> {
         let until = Instant::now() + time;
         loop {
-            if self.stopped.load(Relaxed) || self.interrupt.is_raised() {
-                return Err(Error::new(ErrorKind::Interrupted, "stopped"));
-            }
+            self.goes_on()?;
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Ok(());

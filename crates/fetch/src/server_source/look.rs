@@ -35,9 +35,14 @@ pub(super) fn version_of(url: &Url, size: u64, seen: &Version, number: u32) -> F
     }
 }
 
+/// Whether its server tells nothing by which one version could be told from the next.
+pub(super) fn is_untold(listed: &Fingerprint) -> bool {
+    listed[8..] == NONE
+}
+
 /// Whether an answer is of the version that was listed, as far as both tell.
 pub(super) fn is_version(url: &Url, size: u64, seen: &Version, listed: &Fingerprint) -> bool {
-    let tells = listed[8..] != NONE && (seen.tag.is_some() || seen.modified.is_some());
+    let tells = !is_untold(listed) && (seen.tag.is_some() || seen.modified.is_some());
     seen.bytes.is_none_or(|bytes| bytes == size) && (!tells || label(url, size, validators(seen)) == *listed)
 }
 

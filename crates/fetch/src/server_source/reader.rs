@@ -11,12 +11,14 @@ use url::Url;
 
 use super::front::{Fronts, Turn};
 use super::line::{Line, LinePool, Tries};
-use super::look::is_version;
+use super::look::{is_untold, is_version};
 use crate::checksum::Hashers;
 use crate::remote::{Ask, Opened, Version, shown};
 
 /// How often who waits for an answer looks before it passes over what comes before its own range.
 const PATIENT: u32 = 50;
+/// The same of a file of which only one answer can be taken.
+const VERY_PATIENT: u32 = 6000;
 
 /// What is read at a time of what is not wanted.
 const SKIP: usize = 64 << 10;
@@ -69,7 +71,7 @@ impl ServerReader {
             return Ok(());
         }
         self.leave();
-        let answer = match self.fronts.knows(&self.url) {
+        let answer = match is_untold(&self.fingerprint) || self.fronts.knows(&self.url) {
             true => self.in_turn(at)?,
             false => self.part(at)?,
         };
@@ -107,9 +109,10 @@ impl ServerReader {
         let (lines, fronts) = (Arc::clone(&self.lines), Arc::clone(&self.fronts));
         let url = self.url.clone();
         let _waiting = fronts.wait(&url, at);
-        let mut glances = 0;
+        let is_untold = is_untold(&self.fingerprint);
+        let (mut glances, patience) = (0, if is_untold { VERY_PATIENT } else { PATIENT });
         loop {
-            match fronts.turn(&url, at, glances < PATIENT) {
+            match fronts.turn(&url, at, glances < patience) {
                 Turn::Wait => lines.glance()?,
                 Turn::WaitForOthers => {
                     lines.glance()?;
@@ -121,6 +124,10 @@ impl ServerReader {
                 }
                 turn => {
                     self.is_front = matches!(turn, Turn::Ask);
+                    if is_untold && !fronts.asks_first(&url) {
+                        self.forget();
+                        return Err(self.broken_off());
+                    }
                     let opened = self.ask(0..u64::MAX).inspect_err(|_| self.is_front = false);
                     if opened.is_err() && matches!(turn, Turn::Ask) {
                         fronts.leave(&url, None);
@@ -258,6 +265,11 @@ impl ServerReader {
         }
     }
 
+    fn broken_off(&self) -> Error {
+        let why = "its answer broke off, and its server tells neither a tag nor a time by which the rest could be known: copy it again";
+        Error::new(ErrorKind::Changed, format!("{} was not copied: {why}", shown(&self.url)))
+    }
+
     fn changed(&self) -> Error {
         let why = "it changed at its server while it was being sent; copy it again once it rests";
         Error::new(ErrorKind::Changed, format!("{} was not copied: {why}", shown(&self.url)))
@@ -273,6 +285,7 @@ impl RangeReader for ServerReader {
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<BlockContent> {
         let mut filled = 0;
         while filled < buffer.len() {
+            self.lines.goes_on()?;
             filled += self.some(offset + filled as u64, &mut buffer[filled..])?;
         }
         self.tries.progress();

@@ -12,11 +12,13 @@ use tidegate_transfer::error::Result;
 use tidegate_transfer::terms::Terms;
 
 use super::CopyArgs;
+use crate::signals::end_anyway;
 
 /// Between what it is copied, if servers have the sources.
 pub fn ends(args: &CopyArgs, terms: &mut Terms) -> Result<Option<Ends>> {
     let (sources, destination) = args.paths()?;
     let Some(urls) = urls(sources) else { return Ok(None) };
+    end_anyway();
     let congestion = args.spec.control.congestion.for_servers()?;
     let settings = ServerSettings { ca: args.ca.clone(), congestion, ..ServerSettings::from_env() };
     // Nothing is waited for where it is only said what would be done.
