@@ -573,7 +573,10 @@ fn servers_without_ranges_are_read_and_those_without_sizes_are_told() {
     assert!(world.read("there/z") == world.read("www/x"));
     let asked = nginx.requests().into_iter().filter(|line| line.contains("GET")).collect::<Vec<_>>();
     let whole = asked.iter().filter(|line| line.ends_with(" -")).count();
-    assert!(whole <= 2 && asked.len() <= whole + 4, "each of four readers learns it once: {asked:?}");
+    assert!(
+        whole <= 4 && asked.len() <= whole + 4,
+        "each of four readers asks once for a part, and once for all at most: {asked:?}"
+    );
     let (_faulty, server) = Faulty { sized: false, ..Faulty::new(content) }.serve();
     let ran = world.run(&["copy", server.url("y").as_ref(), &endpoint.at("")]);
     failed(&ran, 1, "its server does not tell how long it is");
@@ -591,9 +594,9 @@ fn a_copy_that_was_killed_goes_on_and_nothing_partial_has_a_name() {
     let (from, to) = (nginx.url("d/").to_string(), endpoint.at("in/"));
     for _ in 0..2 {
         let mut command = world.command();
-        command.args(["copy", "-q", "--limit-link", "80Mbit/s", "--start", "2", &from, &to]);
+        command.args(["copy", "-q", "--limit-link", "40Mbit/s", "--start", "2", &from, &to]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
-        std::thread::sleep(Duration::from_millis(1500));
+        std::thread::sleep(Duration::from_millis(3000));
         signal(child.id(), Signal::KILL);
         assert_eq!(wait(child).code, -1);
         assert!(!world.path("there/in/large").exists(), "it has a name before it is whole");
