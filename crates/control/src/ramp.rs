@@ -165,7 +165,12 @@ impl Ramp {
             },
             Some(rounds) if rounds < OVERFLOW => RampStep::Waits,
             Some(_) if rate > COLLAPSED * self.peak => RampStep::Ends(RampEnd::Full),
-            Some(_) => self.ask(seen, (self.peak / rate.max(1.0)).min(GROWTH)),
+            Some(_) => {
+                let step = self.ask(seen, (self.peak / rate.max(1.0)).min(GROWTH));
+                // What collapsed windows moved says nothing of what streams can do.
+                self.looks.clear();
+                step
+            }
             None if fewer.workers > 0 && gain < NO_MORE => {
                 let step = self.end(RampEnd::NoMore, rate);
                 self.asked = fewer.workers;
@@ -305,8 +310,17 @@ mod tests {
 
     #[test]
     fn where_windows_collapse_others_fill_the_gap() {
-        let (streams, _, why) = Path::new(2e6, f64::INFINITY, 0.15).ramp(32);
-        assert!(streams > 1, "{streams}: {why:?}");
+        let (mut path, mut streams, mut ramp) = (Path::new(2e6, f64::INFINITY, 0.15), 1, Ramp::new(1, 32));
+        for _ in 0..200 {
+            match ramp.look(path.pass(streams)) {
+                RampStep::Waits => {}
+                RampStep::Asks(more) => streams = more,
+                RampStep::Ends(_) => break,
+            }
+        }
+        assert!(streams > 1, "{streams}");
+        let looks = ramp.into_looks();
+        assert!(looks.iter().all(|look| look.workers > 1), "nothing of collapsed windows is told: {looks:?}");
     }
 
     #[test]
