@@ -32,6 +32,7 @@ use crate::remote::servers::{ServerSettings, Servers};
 use crate::remote::shown;
 use front::Fronts;
 use line::LinePool;
+use look::is_untold;
 use names::ListedNames;
 use place::ServerPlace;
 use reader::{Handed, ServerReader};
@@ -154,6 +155,10 @@ impl Source for ServerSource {
         let url = self.places[usize::from(file.root)].url(&file.entry.path)?;
         let (lines, fronts) = (Arc::clone(&self.lines), Arc::clone(&self.fronts));
         Ok(Box::new(ServerReader::new(lines, fronts, url, size, fingerprint, range)))
+    }
+
+    fn is_undivided(&self, file: &Listed) -> bool {
+        matches!(&file.entry.kind, Kind::File { fingerprint, .. } if is_untold(fingerprint))
     }
 
     fn is_single_file(&self) -> bool {

@@ -95,6 +95,12 @@ pub trait Source: Send + Sync {
     /// Opens `range` of a listed file for one worker.
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>>;
 
+    /// Whether a listed file comes in one piece alone, which one worker at a time reads, front to back.
+    fn is_undivided(&self, file: &Listed) -> bool {
+        let _ = file;
+        false
+    }
+
     /// Whether files are removed once they have arrived.
     fn is_moved(&self) -> bool {
         false
@@ -130,6 +136,11 @@ pub trait RangeReader: Send {
     /// Fills `buffer` from `offset`, or fails with [`ErrorKind::Changed`](crate::error::ErrorKind)
     /// unless the file is still the version that was listed.
     fn read(&mut self, offset: u64, buffer: &mut [u8]) -> Result<BlockContent>;
+
+    /// Whether no other worker can begin where this one would have gone on, without what lies before.
+    fn is_undivided(&self) -> bool {
+        false
+    }
 
     /// Fails unless the file is still the version that was listed.
     fn check(&self) -> Result<()> {

@@ -17,8 +17,6 @@ use crate::remote::{Ask, Opened, Version, shown};
 
 /// How often who waits for an answer looks before it passes over what comes before its own range.
 const PATIENT: u32 = 50;
-/// The same of a file of which only one answer can be taken.
-const VERY_PATIENT: u32 = 6000;
 
 /// What is read at a time of what is not wanted.
 const SKIP: usize = 64 << 10;
@@ -110,9 +108,10 @@ impl ServerReader {
         let url = self.url.clone();
         let _waiting = fronts.wait(&url, at);
         let is_untold = is_untold(&self.fingerprint);
-        let (mut glances, patience) = (0, if is_untold { VERY_PATIENT } else { PATIENT });
+        let mut glances = 0;
         loop {
-            match fronts.turn(&url, at, glances < patience) {
+            // A file of which one answer alone can be taken is with one reader at a time.
+            match fronts.turn(&url, at, !is_untold && glances < PATIENT) {
                 Turn::Wait => lines.glance()?,
                 Turn::WaitForOthers => {
                     lines.glance()?;
@@ -295,6 +294,10 @@ impl RangeReader for ServerReader {
         self.finish()?;
         self.check_sums(offset + buffer.len() as u64)?;
         Ok(BlockContent::Data)
+    }
+
+    fn is_undivided(&self) -> bool {
+        self.is_front
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::manifest::{BLOCK, SEGMENT};
 use crate::pipeline::waits::WorkerTime;
@@ -28,8 +29,19 @@ pub(crate) struct Piece<T> {
     pub file: Arc<T>,
     /// What of it; starts at a block's start.
     pub range: Range<u64>,
-    /// Whether it may be bundled with others: a whole small file.
-    pub small: bool,
+    /// How it is handed out.
+    pub division: Division,
+}
+
+/// How a piece is handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Division {
+    /// A whole small file, bundled with others.
+    Bundled,
+    /// In chunks, of which others may take the end away.
+    Chunks,
+    /// To one worker at a time, front to back.
+    Undivided,
 }
 
 /// A range given to one worker, from which others may take the end away.
@@ -38,12 +50,13 @@ pub struct Claim<T> {
     /// The file.
     pub file: Arc<T>,
     left: Mutex<Range<u64>>,
+    is_undivided: AtomicBool,
 }
 
 impl<T> Claim<T> {
     /// A claim on `range`, which starts at a block's start.
     pub fn new(file: Arc<T>, range: Range<u64>) -> Self {
-        Self { file, left: Mutex::new(range) }
+        Self { file, left: Mutex::new(range), is_undivided: AtomicBool::new(false) }
     }
 
     /// The next block to read; `None` when nothing is left.
@@ -55,6 +68,11 @@ impl<T> Claim<T> {
         let block = left.start..(left.start + BLOCK).min(left.end);
         left.start = block.end;
         Some(block)
+    }
+
+    /// It stays with one worker at a time from now on.
+    pub fn keep_undivided(&self) {
+        self.is_undivided.store(true, Relaxed);
     }
 
     /// Bytes left.
@@ -73,8 +91,11 @@ impl<T> Claim<T> {
         self.left.lock().clone()
     }
 
-    /// Takes the second half away, in whole blocks; `None` if that is fewer than `least`.
+    /// Takes the second half away, in whole blocks; `None` if that is fewer than `least`, or it is handed out undivided.
     pub fn split(&self, least: u64) -> Option<Range<u64>> {
+        if self.is_undivided.load(Relaxed) {
+            return None;
+        }
         let mut left = self.left.lock();
         let blocks = left.end.saturating_sub(left.start).div_ceil(BLOCK);
         if blocks < 2 * least.max(1) {
@@ -164,7 +185,7 @@ impl<T> WorkQueue<T> {
 
     /// Queues what must be sent again, before everything else.
     pub(crate) fn push_urgent(&self, file: Arc<T>, range: Range<u64>) {
-        self.lock().urgent.push_back(Piece { file, range, small: false });
+        self.lock().urgent.push_back(Piece { file, range, division: Division::Chunks });
         // Whoever wakes may have to wait for its turn.
         self.changed.notify_all();
     }
@@ -219,10 +240,11 @@ impl<T> WorkQueue<T> {
 
     /// Work on `piece`, which was the queue's `at`th.
     fn claim(&self, state: &mut State<T>, mut piece: Piece<T>, at: usize) -> Work<T> {
-        if piece.small && self.shares {
+        if piece.division == Division::Bundled && self.shares {
             let mut bytes = piece.range.end;
             let mut files = vec![piece.file];
-            let fits = |next: &Piece<T>, bytes| next.small && bytes + next.range.end <= BUNDLE_BYTES;
+            let bundled = |next: &Piece<T>| next.division == Division::Bundled;
+            let fits = |next: &Piece<T>, bytes| bundled(next) && bytes + next.range.end <= BUNDLE_BYTES;
             while files.len() < BUNDLE_FILES
                 && state.pieces.get(at).is_some_and(|next| fits(next, bytes))
                 && let Some(next) = state.pieces.remove(at)
@@ -233,14 +255,23 @@ impl<T> WorkQueue<T> {
             return Work::Bundle(files);
         }
         if let Some(chunk) = self.chunk
+            && piece.division != Division::Undivided
             && piece.range.end - piece.range.start > chunk
         {
             let end = (piece.range.start / chunk + 1) * chunk;
-            let rest = Piece { file: Arc::clone(&piece.file), range: end..piece.range.end, small: false };
+            let rest = end..piece.range.end;
             piece.range.end = end;
-            state.pieces.push_front(rest);
+            state.pieces.push_front(Piece {
+                file: Arc::clone(&piece.file),
+                range: rest,
+                division: Division::Chunks,
+            });
         }
-        state.claim(piece.file, piece.range)
+        let claim = Claim::new(piece.file, piece.range);
+        if piece.division == Division::Undivided {
+            claim.keep_undivided();
+        }
+        state.claim(claim)
     }
 
     /// A worker stops working on `claim`; what is left of it goes to the next one.
@@ -249,7 +280,11 @@ impl<T> WorkQueue<T> {
         state.claims.retain(|other| !Arc::ptr_eq(other, claim));
         let range = claim.take_rest();
         if range.start < range.end {
-            state.urgent.push_front(Piece { file: Arc::clone(&claim.file), range, small: false });
+            let division = match claim.is_undivided.load(Relaxed) {
+                true => Division::Undivided,
+                false => Division::Chunks,
+            };
+            state.urgent.push_front(Piece { file: Arc::clone(&claim.file), range, division });
             drop(state);
             self.changed.notify_all();
         }
@@ -286,18 +321,18 @@ impl<T> State<T> {
         self.pieces.iter().take(LOOK).position(free).unwrap_or(0)
     }
 
-    fn claim(&mut self, file: Arc<T>, range: Range<u64>) -> Work<T> {
-        let claim = Arc::new(Claim::new(file, range));
+    fn claim(&mut self, claim: Claim<T>) -> Work<T> {
+        let claim = Arc::new(claim);
         self.claims.push(Arc::clone(&claim));
         Work::Chunk(claim)
     }
 }
 
 fn steal<T>(state: &mut State<T>) -> Option<Work<T>> {
-    let busiest = state.claims.iter().max_by_key(|claim| claim.remaining())?;
-    let range = busiest.split(1)?;
-    let file = Arc::clone(&busiest.file);
-    Some(state.claim(file, range))
+    let divided = state.claims.iter().filter(|claim| !claim.is_undivided.load(Relaxed));
+    let busiest = divided.max_by_key(|claim| claim.remaining())?;
+    let claim = Claim::new(Arc::clone(&busiest.file), busiest.split(1)?);
+    Some(state.claim(claim))
 }
 
 #[cfg(test)]
@@ -305,7 +340,8 @@ mod tests {
     use super::*;
 
     fn whole(size: u64) -> Piece<u64> {
-        Piece { file: Arc::new(size), range: 0..size, small: size <= BLOCK }
+        let division = if size <= BLOCK { Division::Bundled } else { Division::Chunks };
+        Piece { file: Arc::new(size), range: 0..size, division }
     }
 
     fn drain(claim: &Claim<u64>) -> u64 {
@@ -375,6 +411,27 @@ mod tests {
             panic!("the other half")
         };
         assert_eq!(drain(&first) + drain(&second) + BLOCK, SEGMENT);
+    }
+
+    #[test]
+    fn what_is_undivided_is_with_one_worker_at_a_time() {
+        let queue = WorkQueue::new(Some(SEGMENT), true);
+        queue.push([Piece { division: Division::Undivided, ..whole(4 * SEGMENT) }]);
+        let turns = std::cell::Cell::new(1);
+        let once = || match turns.replace(turns.get() - 1) {
+            1.. => Admission::Take,
+            _ => Admission::Leave,
+        };
+        let take = || {
+            turns.set(1);
+            queue.take(once, &Mutex::default())
+        };
+        let Some(Work::Chunk(claim)) = take() else { panic!("all of it") };
+        assert_eq!((claim.left(), claim.split(1)), (0..4 * SEGMENT, None));
+        claim.next();
+        queue.give_back(&claim);
+        let Some(Work::Chunk(rest)) = take() else { panic!("what was left") };
+        assert_eq!((rest.left(), rest.split(1)), (BLOCK..4 * SEGMENT, None));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::hashed::ByNumber;
 use crate::logic::sender::{SenderAction, SenderEvent, SenderLogic, SenderTerms};
 use crate::manifest::{BLOCK, FileId};
-use crate::pipeline::work::Piece;
+use crate::pipeline::work::{Division, Piece};
 use crate::plan::Planned;
 use crate::quota::Quota;
 use crate::sys::sync::mpsc;
@@ -127,7 +127,7 @@ impl SenderOwner {
             }
             SenderAction::Send(id, ranges) => {
                 if let Some(file) = self.files.get(&id) {
-                    pieces.extend(to_send(file, ranges));
+                    pieces.extend(to_send(file, shared.division(file), ranges));
                 }
             }
             SenderAction::Resend(id, range) => {
@@ -185,9 +185,23 @@ impl Drop for SenderOwner {
     }
 }
 
-fn to_send(file: &Arc<SendFile>, ranges: Vec<Range<u64>>) -> impl Iterator<Item = Piece<SendFile>> {
-    let small = file.size <= BLOCK;
-    ranges.into_iter().map(move |range| Piece { file: Arc::clone(file), range, small })
+impl SenderState {
+    /// How a file is handed out to readers.
+    fn division(&self, file: &SendFile) -> Division {
+        match file.size <= BLOCK {
+            true => Division::Bundled,
+            false if self.source.is_undivided(&file.listed) => Division::Undivided,
+            false => Division::Chunks,
+        }
+    }
+}
+
+fn to_send(
+    file: &Arc<SendFile>,
+    division: Division,
+    ranges: Vec<Range<u64>>,
+) -> impl Iterator<Item = Piece<SendFile>> {
+    ranges.into_iter().map(move |range| Piece { file: Arc::clone(file), range, division })
 }
 
 fn hash(shared: &SenderState, file: &SendFile) {

@@ -136,6 +136,9 @@ impl SenderState {
             };
             let read = self.read_frame(file, &mut *reader, range, &mut block, own);
             block.placed = is_cloned;
+            if reader.is_undivided() {
+                claim.keep_undivided();
+            }
             self.tell(&mut own.hashes);
             match read {
                 Ok(()) => outlet.deliver(block),
