@@ -1,4 +1,4 @@
-//! Uploads: local files to S3-compatible and WebDAV-style targets, as an
+//! Uploads: what a source has to S3-compatible and WebDAV-style targets, as an
 //! [`Environment`](tidegate_control::Environment) of the control loop.
 //!
 //! ```text
@@ -123,7 +123,10 @@ impl Running for Upload {
     fn bounds(&self) -> PerStage<Bounds> {
         let most = self.shared.settings.max_workers;
         PerStage {
-            read: Bounds::new(1, most),
+            read: Bounds::new(
+                1,
+                self.shared.source.most_readers().map_or(most, |bears| bears.clamp(1, most)),
+            ),
             network: Bounds::new(1, self.shared.host.ceiling(Instant::now())),
             write: Bounds::fixed(1),
         }
@@ -203,6 +206,7 @@ impl Drop for Upload {
     fn drop(&mut self) {
         let complete = self.shared.queue.outcome().is_some_and(|outcome| outcome.is_ok());
         self.shared.over.store(true, Relaxed);
+        self.shared.source.stop();
         self.shared.queue.stop(None);
         self.readers.close();
         self.senders.close();

@@ -8,6 +8,7 @@ use tidegate_control::{BitRate, ByteCount};
 use tidegate_transfer::throttle::Limits;
 
 use crate::control::ControlSpec;
+use crate::filters::FilterSpec;
 use crate::form::time;
 use crate::plane::STAGING;
 use crate::range::Range;
@@ -26,9 +27,13 @@ pub struct PutSpec {
     /// recorded
     #[arg(long)]
     pub checksum: bool,
-    /// What to do about symbolic links; they cannot be kept as such
-    #[arg(long, value_name = "RULE", value_enum, default_value_t)]
-    pub links: PutLinks,
+    /// What to do about symbolic links; they cannot be kept as such [default: follow]
+    #[arg(long, value_name = "RULE", value_enum)]
+    pub links: Option<PutLinks>,
+    /// What is put.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub filters: FilterSpec,
     /// How servers are asked.
     #[command(flatten)]
     #[serde(flatten)]
@@ -40,14 +45,13 @@ pub struct PutSpec {
 }
 
 /// What to do about symbolic links.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum PutLinks {
     /// Leave links out
     Skip,
     /// Put what they point to, if that lies within the source
-    #[default]
     Follow,
 }
 

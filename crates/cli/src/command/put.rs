@@ -303,6 +303,7 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let state = args.state.open()?;
     let catalogues = Catalogues::new(&state)?;
     args.spec.check().map_err(usage)?;
+    let selection = args.spec.filters.selection()?;
     let control = args.control();
     let pace = pace(&control, optimizer(&control)?.as_ref());
     let interrupt = caller.interrupt();
@@ -313,7 +314,8 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let begun = AtomicBool::new(false);
     let begin = || -> Result<Begun> {
         planned.lock().clear();
-        let source = FileSource::local(&sources, links(args.spec.links))?;
+        let links = args.spec.links.map_or(Links::Follow, links);
+        let source = FileSource::local(&sources, links)?.selecting(selection.clone())?;
         let target = place.target(source.is_single_file(), args, &servers, &state)?;
         let settings = Settings {
             staging: args.spec.requests.staging,
@@ -325,6 +327,7 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
             seed: control.spec.seed,
             dry: args.dry_run,
             checksum: args.spec.checksum,
+            taking: args.spec.filters.taking(),
             catalogue: catalogues.of(&target.identity()),
             unverified: Arc::clone(&unverified),
         };
@@ -388,6 +391,7 @@ fn tell(planned: &Arc<Mutex<Vec<Planned>>>) -> tidegate_fetch::put::UploadListen
     Box::new(move |event| match event {
         Event::Done(path, bytes) => tracing::info!("{path}: {} sent and verified", ByteCount(bytes)),
         Event::Skipped(path, _) => tracing::info!("{path}: there already"),
+        Event::Left(path) => tracing::info!("{path}: left as it is there"),
         Event::Would(path, bytes) => {
             planned.lock().push(Planned { path: path.to_string(), bytes });
         }

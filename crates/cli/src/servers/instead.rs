@@ -161,6 +161,16 @@ mod tests {
         for name in ["quiet", "no_memory", "dry_run"] {
             assert_eq!(value(name), Some(true.into()), "{name}");
         }
+        let words = ["--include=x", "-f", "- *", "--max-size=9", "-x", "-u", "a", "s3://b/"];
+        let Ok(Some(Instead::Put(put))) = typed(&words) else { panic!("no upload of what is chosen") };
+        let chosen = Options::all(&*put);
+        let rules = chosen.iter().find(|(name, _)| *name == "filter").map(|(_, rules)| rules.to_string());
+        assert_eq!(rules.as_deref(), Some(r#"[{"include":"x"},"- *"]"#));
+        for (name, wanted) in
+            [("max_size", 9.into()), ("one_file_system", true.into()), ("update", Value::from(true))]
+        {
+            assert!(chosen.iter().any(|(known, value)| known == name && *value == wanted), "{name}");
+        }
         assert_eq!(value("part_size"), Some((8 << 20).into()), "as usual");
         let Ok(Some(Instead::Get(get))) =
             typed(&["--optimizer", "aimd", "--retry-for=3s", "https://h/x", "/d/"])
@@ -184,8 +194,7 @@ mod tests {
     #[test]
     fn an_option_that_is_of_copies_alone_is_named() {
         for (words, wanted) in [
-            (&["--include=x", "a", "s3://b/"][..], "--include is for copies between"),
-            (&["-f", "- x", "a", "s3://b/"], "--filter is for copies between"),
+            (&["--delete", "a", "s3://b/"][..], "--delete is for copies between"),
             (&["--move", "a", "s3://b/"], "--move is for copies between"),
             (&["--retry-for=3s", "a", "s3://b/"], "--retry-for is for copies between"),
             (&["--via=ssh", "a", "s3://b/"], "--via is for copies between"),

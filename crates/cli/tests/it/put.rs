@@ -20,7 +20,7 @@ fn command(world: &World, server: &Moto) -> Command {
 }
 
 /// The same without its first word.
-fn tidegate(world: &World, server: &Moto) -> Command {
+pub(crate) fn tidegate(world: &World, server: &Moto) -> Command {
     let mut command = world.command();
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
         command.env_remove(name);
@@ -32,7 +32,7 @@ fn tidegate(world: &World, server: &Moto) -> Command {
     command
 }
 
-fn summary(text: &str) -> Value {
+pub(crate) fn summary(text: &str) -> Value {
     serde_json::from_str(text.trim()).unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 
@@ -49,7 +49,7 @@ fn parts(server: &Moto) -> (usize, usize) {
 }
 
 /// A world and an S3 server, unless there is none here and `test` is skipped.
-fn start(test: &str) -> Option<(World, Moto)> {
+pub(crate) fn start(test: &str) -> Option<(World, Moto)> {
     let server = Moto::start();
     if server.is_none() {
         skip(test, NO_MOTO);

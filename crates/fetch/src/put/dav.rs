@@ -17,7 +17,7 @@ use crate::foreign::io_words;
 use crate::put::target::{
     Content, Md5Sum, PieceSums, Plan, Present, Stored, Target, UploadConnection, UploadFile,
 };
-use crate::remote::http::answer::why;
+use crate::remote::http::answer::{modified, why};
 use crate::remote::request::{HttpClient, Payload, Redirects, Reply, Requests, unanswered};
 use crate::remote::s3::answer::Part;
 use crate::remote::settings::ServerSettings;
@@ -305,8 +305,9 @@ impl DavConnection {
         }
         let tag = reply.tag().or_else(|| reply.header("last-modified").map(str::to_owned));
         let bytes = reply.header("content-length").and_then(|length| length.parse().ok());
+        let modified = modified(&reply.headers);
         reply.finish();
-        Ok(Some(Present { bytes, tag: tag.unwrap_or_default(), tag_is_md5: false }))
+        Ok(Some(Present { bytes, tag: tag.unwrap_or_default(), tag_is_md5: false, modified }))
     }
 
     /// The MD5 of what the server has at `url`, read no further than it should go.

@@ -23,6 +23,7 @@ use crate::put::target::{
     Content, Md5Sum, PieceSums, Plan, Present, Stored, Target, UploadConnection, UploadFile, tag_of_parts,
 };
 use crate::put::unfinished::UnfinishedUploads;
+use crate::remote::http::answer::modified;
 use crate::remote::request::{Payload, Requests};
 use crate::remote::s3::S3Context;
 use crate::remote::s3::answer::{self, Part};
@@ -159,6 +160,7 @@ impl S3Connection {
                     bytes: reply.header("content-length").and_then(|length| length.parse().ok()),
                     tag: reply.tag().unwrap_or_default(),
                     tag_is_md5: head::has_md5_tags(&reply.headers),
+                    modified: head::kept_time(&reply.headers).or_else(|| modified(&reply.headers)),
                 };
                 reply.finish();
                 Ok(Some(present))

@@ -11,12 +11,13 @@ use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind, Retry};
 use tidegate_transfer::outage;
 use tidegate_transfer::pipeline::pool::Gate;
+use tidegate_transfer::selection::Taking;
 use tidegate_transfer::throttle::Throttle;
 
 use crate::host::put_off;
 use crate::put::queue::{Bytes, Chunk, PartContent, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::UploadState;
-use crate::put::target::{Content, DEFAULT_PART, PieceSums, Stored, UploadConnection, UploadFile};
+use crate::put::target::{Content, DEFAULT_PART, PieceSums, Present, Stored, UploadConnection, UploadFile};
 use crate::remote::{Refusal, WARM, Why};
 
 /// How long one sleep lasts at most while something may end all.
@@ -163,23 +164,43 @@ impl Worker<'_> {
         }
     }
 
+    /// What bears the file's name.
+    fn look(&mut self, file: &UploadFile) -> Result<Option<Present>, Refusal> {
+        if !self.shared.inhabited.load(Relaxed) {
+            return Ok(None);
+        }
+        match self.again(|connection| connection.look(file)) {
+            // Whoever may write need not be allowed to look, unless it matters what is there.
+            Err(refusal)
+                if refusal.why == Why::Denied
+                    && refusal.error.kind == ErrorKind::Denied
+                    && self.shared.settings.taking == Taking::default() =>
+            {
+                Ok(None)
+            }
+            looked => looked,
+        }
+    }
+
     fn begin(&mut self, file: &Arc<UploadFile>) {
         let shared = self.shared;
         let compared = file.state.lock().differs;
-        if shared.inhabited.load(Relaxed) && !compared {
-            match self.again(|connection| connection.look(file)) {
-                Ok(Some(present)) if present.bytes == Some(file.size) => {
-                    if shared.remembers(file, &present) {
-                        return shared.same(file, &present);
-                    }
-                    if present.is_comparable(file) {
-                        return shared.queue.compare(file, present);
-                    }
-                }
-                Ok(_) => {}
-                // Whoever may write need not be allowed to look.
-                Err(refusal) if refusal.why == Why::Denied && refusal.error.kind == ErrorKind::Denied => {}
+        if !compared {
+            let present = match self.look(file) {
+                Ok(present) => present,
                 Err(refusal) => return shared.give_up(file, refusal.error),
+            };
+            if shared.leaves(file, present.as_ref()) {
+                return shared.leave(file);
+            }
+            if let Some(present) = present.filter(|present| present.bytes == Some(file.size)) {
+                if shared.remembers(file, &present) {
+                    return shared.same(file, &present);
+                }
+                // What comes in one answer is not asked for twice.
+                if present.is_comparable(file) && !shared.source.is_undivided(&file.listed) {
+                    return shared.queue.compare(file, present);
+                }
             }
         }
         if shared.settings.dry {

@@ -11,6 +11,7 @@ use tidegate_transfer::catalogue::{Catalogue, Verified};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::path::RelPath;
+use tidegate_transfer::selection::Taking;
 use tidegate_transfer::store::Source;
 use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::throttle::{Limits, Throttle};
@@ -40,6 +41,8 @@ pub struct UploadSettings {
     pub dry: bool,
     /// Read files that are there already, instead of trusting size, time and what was remembered.
     pub checksum: bool,
+    /// Which files are sent, by what bears their names.
+    pub taking: Taking,
     /// What was verified at this target before.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
     /// Set once some content could only be checked by its size.
@@ -59,6 +62,7 @@ impl Default for UploadSettings {
             seed: 1,
             dry: false,
             checksum: false,
+            taking: Taking::default(),
             catalogue: None,
             unverified: Arc::default(),
         }
@@ -71,6 +75,8 @@ pub enum UploadEvent<'a> {
     Done(&'a RelPath, u64),
     /// It was there already.
     Skipped(&'a RelPath, u64),
+    /// What bears its name, or that nothing does, stays so.
+    Left(&'a RelPath),
     /// It would be sent; told in place of sending it.
     Would(&'a RelPath, u64),
     /// It did not arrive.
@@ -146,6 +152,22 @@ impl UploadState {
             self.remember(file, &present.tag);
             self.ledger.skipped(file.size);
             (self.tell)(UploadEvent::Skipped(&file.path, file.size));
+            self.queue.ended();
+        }
+    }
+
+    /// Whether what bears the file's name, or that nothing does, is to stay so.
+    pub(crate) fn leaves(&self, file: &UploadFile, present: Option<&Present>) -> bool {
+        let Taking { existing, ignore_existing, update } = self.settings.taking;
+        let Some(present) = present else { return existing };
+        ignore_existing || (update && present.modified.is_some_and(|time| time > file.mtime()))
+    }
+
+    /// The file is not to be sent, and does not count.
+    pub(crate) fn leave(&self, file: &Arc<UploadFile>) {
+        if self.end(file) {
+            self.ledger.left_out(file.size);
+            (self.tell)(UploadEvent::Left(&file.path));
             self.queue.ended();
         }
     }

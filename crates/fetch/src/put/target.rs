@@ -177,6 +177,8 @@ pub struct Present {
     pub tag: String,
     /// Whether the tag is made of MD5s, as S3's is unless a key of KMS or the customer's is used.
     pub(crate) tag_is_md5: bool,
+    /// When it was modified: where it came from, if that is kept, else at the server.
+    pub modified: Option<Timestamp>,
 }
 
 impl Present {

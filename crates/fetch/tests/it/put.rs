@@ -97,6 +97,7 @@ impl<'a> Run<'a> {
             let line = match event {
                 UploadEvent::Done(path, _) => format!("done {path}"),
                 UploadEvent::Skipped(path, _) => format!("skipped {path}"),
+                UploadEvent::Left(path) => format!("left {path}"),
                 UploadEvent::Would(path, _) => format!("would {path}"),
                 UploadEvent::Failed(path, _) => format!("failed {}", String::from_utf8_lossy(path)),
                 UploadEvent::Note(path, why) => format!("note {} {why}", String::from_utf8_lossy(path)),

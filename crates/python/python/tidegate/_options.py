@@ -13,7 +13,7 @@ from ._units import BitsPerSecond, Bytes, Seconds
 
 
 class _SelectionOptions(TypedDict, total=False):
-    """Shared by copy, verify.
+    """Shared by copy, verify, put.
 
     exclude: Leave out what PATTERN matches, as rsync does; the first of all rules that matches decides
     include: Take what PATTERN matches, whatever later rules say
@@ -359,7 +359,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     state: str | PathLike[str]
 
 
-class PutOptions(_RuleOptions, _BucketOptions, total=False):
+class PutOptions(_SelectionOptions, _RuleOptions, _BucketOptions, total=False):
     """Options of `tidegate put`.
 
     checksum: Read files that are there already and compare, instead of trusting size, time and what was recorded
@@ -527,7 +527,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "copy": (_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, CopyOptions,),
     "verify": (_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, VerifyOptions,),
     "get": (_RuleOptions, _BucketOptions, GetOptions,),
-    "put": (_RuleOptions, _BucketOptions, PutOptions,),
+    "put": (_SelectionOptions, _RuleOptions, _BucketOptions, PutOptions,),
     "estimate": (_TrustOptions, EstimateOptions,),
     "ls": (_TrustOptions, _SshOptions, LsOptions,),
     "endpoint": (_TrustOptions, EndpointOptions,),

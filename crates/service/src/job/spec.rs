@@ -95,6 +95,7 @@ impl Spec {
             Route::Put => {
                 let spec: PutSpec = options.read().map_err(of_job)?;
                 spec.check()?;
+                spec.filters.check_content()?;
                 Self::Put(Box::new(spec))
             }
             Route::GridFtp => {

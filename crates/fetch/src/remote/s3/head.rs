@@ -104,7 +104,12 @@ pub(crate) fn add(headers: &HeaderMap, bucket: &str, version: &mut Version) {
     {
         version.checksums.add(Algorithm::Md5, sum);
     }
-    version.kept = text(headers, MTIME).and_then(time);
+    version.kept = kept_time(headers);
+}
+
+/// When the file was modified where it came from, as it was kept with the object.
+pub(crate) fn kept_time(headers: &HeaderMap) -> Option<Timestamp> {
+    text(headers, MTIME).and_then(time)
 }
 
 /// Whether tags are made of MD5s: not with a key of KMS or of the customer's.
