@@ -7,6 +7,7 @@ pub mod gs_settings;
 pub(crate) mod listing;
 pub(crate) mod login;
 pub(crate) mod object;
+pub mod patience;
 mod public;
 mod reach;
 pub mod s3_credentials;

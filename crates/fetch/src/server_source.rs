@@ -16,7 +16,6 @@ mod wanted;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::Kind;
@@ -44,20 +43,19 @@ use wanted::Wanted;
 pub struct ServerOrigin {
     urls: Vec<Url>,
     settings: ServerSettings,
-    retry_for: Duration,
 }
 
 impl ServerOrigin {
-    /// Nothing is asked yet. A server that is away is waited for as long as `retry_for`.
+    /// Nothing is asked yet.
     ///
     /// # Errors
     /// One of them is no URL of a server's file.
-    pub fn new(urls: &[String], settings: ServerSettings, retry_for: Duration) -> Result<Self> {
+    pub fn new(urls: &[String], settings: ServerSettings) -> Result<Self> {
         let urls = urls.iter().map(|url| crate::list::url(url)).collect::<Result<Vec<_>>>()?;
         if urls.len() > usize::from(u16::MAX) {
             return Err(Error::new(ErrorKind::Usage, "more than 65535 sources in one command"));
         }
-        Ok(Self { urls, settings, retry_for })
+        Ok(Self { urls, settings })
     }
 }
 
@@ -80,9 +78,10 @@ impl SourceOrigin for ServerOrigin {
             let why = "rules that are read from files of each directory need a source with directories: a server's listing has none to read them from, so give the rules by --filter or --exclude-from";
             return Err(Error::new(ErrorKind::Usage, why));
         }
-        let servers = Arc::new(Servers::new(&self.settings));
         let interrupt = setup.interrupt.clone();
-        let lines = LinePool::new(servers.clone(), setup.terms.max_workers, self.retry_for, interrupt);
+        let settings = ServerSettings { interrupt: interrupt.clone(), ..self.settings.clone() };
+        let servers = Arc::new(Servers::new(&settings));
+        let lines = LinePool::new(servers.clone(), setup.terms.max_workers, settings.retry_for, interrupt);
         let places = self.urls.iter().map(|url| ServerPlace::find(url, &servers, &lines, &wanted));
         let places = places.collect::<Result<Vec<_>>>()?;
         if setup.selection.listed && !matches!(&places[..], [place] if !place.is_file()) {

@@ -544,6 +544,39 @@ fn an_interrupt_ends_a_copy_whose_server_says_nothing() {
 }
 
 #[test]
+fn a_listing_goes_on_once_its_server_is_back() {
+    let world = World::new();
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let server = Scripted::http(move |request| {
+        let page = |body: &str| http("200 OK", &[("Content-Type", "text/html")], body.as_bytes());
+        let answer = match request.lines[0].split(' ').nth(1).unwrap_or_default() {
+            "/x/" => page("<a href=\"d/\">d/</a>"),
+            // Away for longer than a few tries take.
+            "/x/d/" if count.fetch_add(1, SeqCst) < 6 => {
+                http("503 Service Unavailable", &[("Retry-After", "1")], b"")
+            }
+            "/x/d/" => page("<a href=\"f\">f</a>"),
+            _ => http("200 OK", &[("Content-Length", "1"), ("ETag", "\"a\"")], b"f"),
+        };
+        (answer, Then::Close)
+    });
+    let ran = world.run(&[
+        "copy",
+        "-q",
+        "--retry-for",
+        "1s",
+        server.url("x/").as_ref(),
+        &world.path("short").to_string_lossy(),
+    ]);
+    failed(&ran, 1, "given up after");
+    asked.store(0, SeqCst);
+    world.ok(&["copy", "-q", server.url("x/").as_ref(), &world.path("there").to_string_lossy()]);
+    assert_eq!(world.read("there/d/f"), b"f");
+    assert_eq!(asked.load(SeqCst), 7);
+}
+
+#[test]
 fn servers_without_ranges_are_read_and_those_without_sizes_are_told() {
     let world = World::new();
     let endpoint = world.endpoint("there", &[]);

@@ -11,6 +11,7 @@ use super::gs_settings::GsSettings;
 use super::http::Http;
 use super::listing::{Listing, Page, Pages};
 use super::object::{KEPT, Object};
+use super::patience::Patience;
 use super::request::{HttpClient, Payload, Requests, unanswered};
 use super::s3::answer;
 use super::s3::calls::meaning;
@@ -54,9 +55,9 @@ impl GsContext {
     }
 
     /// What lies beneath the prefix `within.key`.
-    pub fn names(self: &Arc<Self>, within: Object) -> Result<Names> {
+    pub fn names(self: &Arc<Self>, within: Object, patience: Patience) -> Result<Names> {
         let client = self.requests.client(&self.settings()?.endpoint)?;
-        Ok(Listing::names(GsPages { shared: Arc::clone(self), client, within }))
+        Ok(Listing::names(GsPages { shared: Arc::clone(self), client, within }, patience))
     }
 }
 

@@ -2,16 +2,15 @@
 //! is in it, as those of Apache, nginx, caddy, Python's `http.server` and the like do, or by FTP.
 
 use std::collections::{HashSet, VecDeque};
-use std::thread;
-use std::time::Duration;
 
 use html5gum::{Token, Tokenizer};
 use percent_encoding::percent_decode_str;
-use tidegate_transfer::error::{Error, ErrorKind, Result, Retry};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::join;
 use url::{Position, Url};
 
 use super::http::Http;
+use super::patience::Patience;
 use super::s3::answer::elements;
 use super::{Refusal, Why, shown};
 use crate::record::{Named, Record};
@@ -22,9 +21,6 @@ const MAX_DEPTH: usize = 32;
 const MAX_DIRECTORIES: u64 = 100_000;
 const MAX_FILES: u64 = 10_000_000;
 const MAX_PAGE: u64 = 64 << 20;
-/// How often a page is asked for, and how long is waited before the second time; then twice as long, and so on.
-const TRIES: u32 = 5;
-const WAIT: Duration = Duration::from_millis(200);
 
 /// Who tells what is in a directory.
 pub(crate) trait Lists: Send {
@@ -39,6 +35,7 @@ pub(crate) type Enters = Box<dyn Fn(&[u8]) -> bool + Send>;
 pub(crate) struct Index<L> {
     lists: L,
     enters: Enters,
+    patience: Patience,
     start: Url,
     /// Directories to look at, the next one last: where, what it is called beneath the first, and how deep it is.
     left: Vec<(Url, Vec<u8>, usize)>,
@@ -62,7 +59,7 @@ pub(crate) struct Link {
 
 impl<L: Lists> Index<L> {
     /// Lists what lies beneath `url`, in directories that it `enters`.
-    pub fn new(lists: L, url: &Url, enters: Enters) -> Self {
+    pub fn new(lists: L, url: &Url, enters: Enters, patience: Patience) -> Self {
         let mut start = url.clone();
         start.set_query(None);
         start.set_fragment(None);
@@ -70,11 +67,13 @@ impl<L: Lists> Index<L> {
             start.set_path(&format!("{}/", start.path()));
         }
         let left = vec![(start.clone(), Vec::new(), 0)];
-        Self { lists, enters, start, left, ready: VecDeque::new(), directories: 1, files: 0, any: false }
+        let (ready, any) = Default::default();
+        Self { lists, enters, patience, start, left, ready, directories: 1, files: 0, any }
     }
 
     fn look(&mut self, url: &Url, path: &[u8], depth: usize) -> Result<()> {
-        for link in self.links(url).map_err(|refusal| refusal.error)? {
+        let links = self.patience.ask(|| self.lists.list(url, &self.start));
+        for link in links.map_err(|refusal| refusal.error)? {
             let path = match join(path, &link.name) {
                 Ok(path) => path,
                 Err(error) => {
@@ -116,21 +115,6 @@ impl<L: Lists> Index<L> {
             shown(&self.start)
         );
         Err(Error::new(ErrorKind::Usage, why))
-    }
-
-    fn links(&mut self, url: &Url) -> Result<Vec<Link>, Refusal> {
-        let mut wait = WAIT;
-        for _ in 1..TRIES {
-            match self.lists.list(url, &self.start) {
-                Err(refusal) if refusal.why.retry() != Retry::Never => {
-                    tracing::debug!("{}", refusal.error);
-                    thread::sleep(refusal.retry_after.unwrap_or(wait).min(16 * WAIT));
-                    wait *= 2;
-                }
-                other => return other,
-            }
-        }
-        self.lists.list(url, &self.start)
     }
 }
 

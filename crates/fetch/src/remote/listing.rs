@@ -3,22 +3,18 @@
 use std::collections::{HashSet, VecDeque};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
-use std::thread;
-use std::time::Duration;
 
-use tidegate_transfer::error::{Error, ErrorKind, Result, Retry};
+use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::path::RelPath;
 use url::Url;
 
 use super::Refusal;
 use super::object::Object;
+use super::patience::Patience;
 use crate::record::{Named, Names, Record};
 
 /// Most keys a page holds.
 const PAGE: u32 = 1000;
-
-/// How often a page is asked for.
-const TRIES: u32 = 6;
 
 /// Most pages in a row that hold nothing and promise more: versions deleted lately make some.
 const EMPTY_PAGES: u32 = 100;
@@ -59,6 +55,7 @@ pub(crate) trait Pages: Send {
 /// in `runs`. The iterator waits for the server.
 pub(crate) struct Listing<P> {
     pages: P,
+    patience: Patience,
     page: u32,
     /// Where keys' paths begin.
     cut: usize,
@@ -99,15 +96,16 @@ impl<P: Pages> Iterator for Listing<P> {
 
 impl<P: Pages + 'static> Listing<P> {
     /// Lists `pages`.
-    pub fn names(pages: P) -> Names {
-        Self::names_by(pages, PAGE)
+    pub fn names(pages: P, patience: Patience) -> Names {
+        Self::names_by(pages, patience, PAGE)
     }
 
     /// The same with another number of keys a page, at most 1000.
-    pub fn names_by(pages: P, page: u32) -> Names {
+    pub fn names_by(pages: P, patience: Patience, page: u32) -> Names {
         let cut = pages.within().key.rfind('/').map_or(0, |slash| slash + 1);
         Box::new(Self {
             pages,
+            patience,
             page,
             cut,
             ready: VecDeque::new(),
@@ -130,20 +128,9 @@ impl<P: Pages> Listing<P> {
 
     /// Gets the next page; answers with what ends the listing early.
     fn turn(&mut self) -> Option<Named> {
-        let mut tries = 0;
-        let page = loop {
-            tries += 1;
-            match self.pages.page(self.page, self.next.as_deref()) {
-                Ok(page) => break page,
-                Err(refusal) => {
-                    let again = refusal.why.retry() != Retry::Never;
-                    if !again || tries >= TRIES {
-                        return Some(Named::problem(&self.shown(), refusal.error));
-                    }
-                    let pause = Duration::from_millis(250 << tries);
-                    thread::sleep(refusal.retry_after.unwrap_or(pause).min(Duration::from_secs(60)));
-                }
-            }
+        let page = match self.patience.ask(|| self.pages.page(self.page, self.next.as_deref())) {
+            Ok(page) => page,
+            Err(refusal) => return Some(Named::problem(&self.shown(), refusal.error)),
         };
         let repeats = page.next.as_ref().is_some_and(|next| !self.places.insert(hash(next)));
         self.empty = if page.items.is_empty() { self.empty + 1 } else { 0 };

@@ -15,6 +15,7 @@ use super::http::{self, Http};
 use super::index::{Enters, Index};
 use super::local::Local;
 use super::login::Logins;
+use super::patience::Patience;
 use super::request::Requests;
 use super::s3;
 use super::s3::place::Object;
@@ -33,6 +34,7 @@ pub struct Servers {
     #[cfg(feature = "ftp")]
     ftp: Arc<ftp::FtpContext>,
     fresh: Option<Arc<FreshUrls>>,
+    patience: Patience,
 }
 
 impl Servers {
@@ -49,6 +51,7 @@ impl Servers {
             ftp: Arc::new(ftp::FtpContext::new(settings, &tls, &logins)),
             http,
             fresh: None,
+            patience: Patience::new(settings.retry_for, settings.interrupt.clone()),
         }
     }
 
@@ -66,10 +69,11 @@ impl Servers {
 
     /// The same of directories that it `enters`.
     pub(crate) fn tree_entering(&self, url: &Url, enters: Enters) -> Names {
+        let patience = self.patience.clone();
         match url.scheme() {
             #[cfg(feature = "ftp")]
-            "ftp" | "ftps" => Box::new(Index::new(Ftp::new(Arc::clone(&self.ftp)), url, enters)),
-            _ => Box::new(Index::new(Http::new(Arc::clone(&self.http)), url, enters)),
+            "ftp" | "ftps" => Box::new(Index::new(Ftp::new(Arc::clone(&self.ftp)), url, enters, patience)),
+            _ => Box::new(Index::new(Http::new(Arc::clone(&self.http)), url, enters, patience)),
         }
     }
 
@@ -83,10 +87,10 @@ impl Servers {
         let is_prefix = |object: &Object| object.key.is_empty() || object.key.ends_with('/');
         match object {
             Ok(object) if !is_prefix(&object) => None,
-            Ok(object) if url.scheme() == "gs" => Some(self.gs.names(object)),
+            Ok(object) if url.scheme() == "gs" => Some(self.gs.names(object, self.patience.clone())),
             Ok(object) => {
                 let client = self.s3.client(&object.bucket);
-                Some(client.map(|client| s3::list::names(client, object)))
+                Some(client.map(|client| s3::list::names(client, object, self.patience.clone())))
             }
             Err(error) => Some(Err(error)),
         }

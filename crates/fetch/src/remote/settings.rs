@@ -7,6 +7,7 @@ use std::time::Duration;
 use ipnet::IpNet;
 use tidegate_contract::home::home;
 use tidegate_transfer::congestion::CongestionName;
+use tidegate_transfer::transfer::Interrupt;
 use url::Url;
 
 use super::gs_settings::GsSettings;
@@ -17,6 +18,10 @@ use super::s3_settings::S3Settings;
 pub struct ServerSettings {
     /// Longest wait for a connection, for an answer, and for the next byte of a body.
     pub timeout: Duration,
+    /// How long the listing of a server that was reached and is away is waited for.
+    pub retry_for: Duration,
+    /// Ends such waiting.
+    pub interrupt: Interrupt,
     /// What we call ourselves.
     pub user_agent: String,
     /// A file of certificates (PEM) that are trusted besides the system's.
@@ -48,6 +53,8 @@ impl Default for ServerSettings {
     fn default() -> Self {
         Self {
             timeout: Duration::from_secs(60),
+            retry_for: Duration::from_secs(600),
+            interrupt: Interrupt::default(),
             user_agent: concat!("tidegate/", env!("CARGO_PKG_VERSION")).to_owned(),
             ca: None,
             proxies: Proxies::none(),

@@ -52,25 +52,29 @@ pub(super) struct Line {
 #[derive(Debug, Default)]
 pub(super) struct Tries {
     failures: u32,
+    since: Option<Instant>,
     waits: Outage,
 }
 
 impl Tries {
     /// Something came.
     pub fn progress(&mut self) {
-        self.failures = 0;
+        (self.failures, self.since) = (0, None);
     }
 
-    /// One more failed by `error`; answers with how many did.
-    fn count(&mut self, error: &Error) -> Result<u32> {
+    /// One that was asked for at `asked_at` failed by `error`, and others before it for no longer than `retry_for`; answers with
+    /// how many did.
+    fn count(&mut self, error: &Error, asked_at: Instant, retry_for: Duration) -> Result<u32> {
         self.failures += 1;
-        match self.failures > RETRIES {
-            true => {
-                let why = format!("{} (given up after {} tries)", error.message, self.failures);
-                Err(error.clone().in_words(why))
-            }
-            false => Ok(self.failures),
-        }
+        let lasted = self.since.get_or_insert(asked_at).elapsed();
+        let why = if self.failures > RETRIES {
+            format!("given up after {} tries", self.failures)
+        } else if self.failures > 1 && lasted >= retry_for {
+            format!("given up after {}", duration_in_words(lasted))
+        } else {
+            return Ok(self.failures);
+        };
+        Err(error.clone().in_words(format!("{} ({why})", error.message)))
     }
 }
 
@@ -235,7 +239,7 @@ impl LinePool {
                     None => Ok(Duration::ZERO),
                     Some(next) => {
                         put_off::say(&refusal.error, asked, next);
-                        outlast(&refusal.error, next, tries)
+                        self.outlast(&refusal.error, asked_at, next, tries)
                     }
                 }
             }
@@ -244,7 +248,7 @@ impl LinePool {
                 let asked = refusal.retry_after;
                 let (next, at) = put_off::later(&mut tries.waits, now, asked, self.retry_for);
                 put_off::say(&refusal.error, asked, next);
-                outlast(&refusal.error, next, &mut Tries::default())
+                self.outlast(&refusal.error, asked_at, next, &mut Tries::default())
                     .map(|_| at.saturating_duration_since(now))
             }
             Why::Unreachable if !self.begun.load(Relaxed) => return Err(refusal),
@@ -259,14 +263,14 @@ impl LinePool {
                         outage_line::write(&refusal.error.to_string(), true, &duration_in_words(left));
                     tracing::warn!("{words}");
                 }
-                outlast(&refusal.error, next, tries)
+                self.outlast(&refusal.error, asked_at, next, tries)
             }
             Why::Broken => {
                 let proven = line.proven.lost(host);
                 if let Some(wait) = host.lost(now, proven) {
                     tracing::warn!("{}; trying again in {:.1} s", refusal.error, wait.as_secs_f64());
                 }
-                tries.count(&refusal.error).map(|failures| match failures {
+                tries.count(&refusal.error, asked_at, self.retry_for).map(|failures| match failures {
                     1 => Duration::ZERO,
                     more => host.jitter(more - 1),
                 })
@@ -300,18 +304,20 @@ impl LinePool {
             thread::sleep(left.min(GLANCE));
         }
     }
-}
 
-/// A server does not answer, or only that it is busy, and `next` says how long that is borne.
-fn outlast(error: &Error, next: Next, tries: &mut Tries) -> Result<Duration> {
-    match next {
-        Next::GiveUp(time) if time.is_zero() => Err(error.clone()),
-        Next::GiveUp(time) => {
-            let why = format!("{} (given up after {})", error.message, duration_in_words(time));
-            Err(error.clone().in_words(why))
+    /// A server does not answer, or only that it is busy, and `next` says how long that is borne.
+    fn outlast(&self, error: &Error, asked_at: Instant, next: Next, tries: &mut Tries) -> Result<Duration> {
+        match next {
+            Next::GiveUp(time) if time.is_zero() => Err(error.clone()),
+            Next::GiveUp(time) => {
+                let why = format!("{} (given up after {})", error.message, duration_in_words(time));
+                Err(error.clone().in_words(why))
+            }
+            // Who answers others meanwhile does not answer this.
+            Next::Again { failures: 1, .. } => {
+                tries.count(error, asked_at, self.retry_for).map(|_| Duration::ZERO)
+            }
+            Next::Again { .. } => Ok(Duration::ZERO),
         }
-        // Who answers others meanwhile does not answer this.
-        Next::Again { failures: 1, .. } => tries.count(error).map(|_| Duration::ZERO),
-        Next::Again { .. } => Ok(Duration::ZERO),
     }
 }

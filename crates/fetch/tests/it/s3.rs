@@ -15,6 +15,7 @@ use tidegate_fetch::checksum::{Algorithm, Hashers};
 use tidegate_fetch::put::s3::S3Target;
 use tidegate_fetch::put::target::Target as _;
 use tidegate_fetch::record::Named;
+use tidegate_fetch::remote::patience::Patience;
 use tidegate_fetch::remote::request::Requests;
 use tidegate_fetch::remote::s3::calls::S3Client;
 use tidegate_fetch::remote::s3::list::{names, names_by};
@@ -109,7 +110,7 @@ fn a_prefix_is_listed_page_after_page() {
     let settings = server.settings();
     let list = |key: &str| {
         let url = Url::parse(&server.endpoint()).expect("a URL");
-        names_by(client(&settings, &url), moto::object(key), 50).collect::<Vec<_>>()
+        names_by(client(&settings, &url), moto::object(key), Patience::default(), 50).collect::<Vec<_>>()
     };
     let (mut paths, mut problems) = (Vec::new(), Vec::new());
     for named in list("runs/") {
@@ -139,7 +140,7 @@ fn a_prefix_is_listed_page_after_page() {
     let mut elsewhere = moto::object("x/");
     elsewhere.bucket = "no-such-bucket".to_owned();
     let url = Url::parse(&server.endpoint()).expect("a URL");
-    let missing: Vec<_> = names(client(&settings, &url), elsewhere).collect();
+    let missing: Vec<_> = names(client(&settings, &url), elsewhere, Patience::default()).collect();
     assert!(
         matches!(&missing[..], [Named::Problem(_, error)] if error.message.contains("NoSuchBucket")),
         "{missing:?}"

@@ -14,16 +14,22 @@ use tidegate_transfer::terms::Terms;
 use super::CopyArgs;
 use crate::signals::end_anyway;
 
+/// What the slowest server may take to answer.
+const LEAST_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Between what it is copied, if servers have the sources.
 pub fn ends(args: &CopyArgs, terms: &mut Terms) -> Result<Option<Ends>> {
     let (sources, destination) = args.paths()?;
     let Some(urls) = urls(sources) else { return Ok(None) };
     end_anyway();
     let congestion = args.spec.control.congestion.for_servers()?;
-    let settings = ServerSettings { ca: args.ca.clone(), congestion, ..ServerSettings::from_env() };
     // Nothing is waited for where it is only said what would be done.
     let retry_for = if args.dry_run { Duration::ZERO } else { args.patience.retry_for };
-    let origin = Arc::new(ServerOrigin::new(&urls, settings, retry_for)?);
+    let usual = ServerSettings::from_env();
+    // Who says nothing is away as well, and is not waited for longer.
+    let timeout = usual.timeout.min(args.patience.retry_for.max(LEAST_TIMEOUT));
+    let settings = ServerSettings { ca: args.ca.clone(), congestion, retry_for, timeout, ..usual };
+    let origin = Arc::new(ServerOrigin::new(&urls, settings)?);
     Ends::of_origin(origin, &urls[0], destination, terms, &args.trust).map(Some)
 }
 
