@@ -26,13 +26,7 @@ pub fn route(sources: &[OsString], destination: &OsStr) -> Result<Route, Error> 
         is_here(cfg!(feature = "put"), "put", destination)?;
         return Ok(Route::Put);
     }
-    let Some(server) = sources.iter().find(|source| end(source).is_server()) else { return Ok(Route::Copy) };
-    if let Some(other) = sources.iter().find(|source| !end(source).is_server()) {
-        let other = Place::parse(other)?.show();
-        let why = format!("{other} is at no server, and other sources are: copy them by themselves");
-        return Err(usage(why));
-    }
-    is_here(cfg!(feature = "ftp") || end(server) != End::Ftp, "ftp", server)?;
+    let Some(server) = check_at_servers(sources)? else { return Ok(Route::Copy) };
     is_here(cfg!(feature = "get"), "get", server)?;
     match is_got(sources, destination)? {
         true => Ok(Route::Get),
@@ -57,24 +51,39 @@ fn is_here(is_here: bool, feature: &str, place: &OsStr) -> Result<(), Error> {
     }
 }
 
-/// Only files of this host are put, and not to every server.
+/// Files of this host or of servers are put, not of both by one command, and not to every server.
 fn check_put(sources: &[OsString], destination: &OsStr) -> Result<(), Error> {
     let (to, there) = (end(destination), shown(destination));
     if Route::of(End::Local, to) != Some(Route::Put) {
         let other = if to == End::Ftp { ", not by FTP" } else { "" };
         return Err(usage(format!("nothing is put to {there}: files are put to S3 and WebDAV{other}")));
     }
-    for source in sources {
-        let elsewhere = match end(source) {
-            from if from.is_server() => shown(source),
-            _ => match Place::parse(source)? {
-                Place::Local(_) => continue,
-                place => place.show(),
-            },
-        };
-        return Err(usage(format!(
-            "only files of this host are put to {there}: copy {elsewhere} here first"
-        )));
+    let Some(server) = check_at_servers(sources)? else {
+        for source in sources {
+            if let place @ (Place::Endpoint(_) | Place::Ssh(..)) = Place::parse(source)? {
+                let why = format!(
+                    "only files of this host and of servers are put to {there}: copy {} here first",
+                    place.show()
+                );
+                return Err(usage(why));
+            }
+        }
+        return Ok(());
+    };
+    is_here(cfg!(feature = "get"), "get", server)
+}
+
+/// The first source that is at a server, where all are.
+///
+/// # Errors
+/// Some are, and others are not, or what reads them was left out of this program.
+fn check_at_servers(sources: &[OsString]) -> Result<Option<&OsStr>, Error> {
+    let Some(server) = sources.iter().find(|source| end(source).is_server()) else { return Ok(None) };
+    if let Some(other) = sources.iter().find(|source| !end(source).is_server()) {
+        let other = Place::parse(other)?.show();
+        let why = format!("{other} is at no server, and other sources are: copy them by themselves");
+        return Err(usage(why));
     }
-    Ok(())
+    is_here(cfg!(feature = "ftp") || end(server) != End::Ftp, "ftp", server)?;
+    Ok(Some(server))
 }

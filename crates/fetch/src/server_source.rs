@@ -17,13 +17,15 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use tidegate_transfer::error::{Error, ErrorKind, Result};
+use percent_encoding::percent_decode_str;
+use tidegate_transfer::error::{Error, Result, usage};
 use tidegate_transfer::manifest::Kind;
 use tidegate_transfer::offer::DirectoryNames;
 use tidegate_transfer::selection::Selection;
 use tidegate_transfer::store::{Found, Listed, RangeReader, Source};
 use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::terms::Links;
+use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::route::{Setup, SourceOrigin};
 use url::Url;
 
@@ -53,10 +55,61 @@ impl ServerOrigin {
     pub fn new(urls: &[String], settings: ServerSettings) -> Result<Self> {
         let urls = urls.iter().map(|url| crate::list::url(url)).collect::<Result<Vec<_>>>()?;
         if urls.len() > usize::from(u16::MAX) {
-            return Err(Error::new(ErrorKind::Usage, "more than 65535 sources in one command"));
+            return Err(usage("more than 65535 sources in one command"));
         }
         Ok(Self { urls, settings })
     }
+
+    /// A source that offers what `selection` selects, for as many as `most` readers; `interrupt` ends its waiting.
+    ///
+    /// # Errors
+    /// There is nothing, or it asks for what a server cannot tell.
+    pub fn select(
+        &self,
+        selection: &Selection,
+        links: Links,
+        most: u16,
+        interrupt: &Interrupt,
+    ) -> Result<ServerSource> {
+        refuse_what_listings_lack(selection, links)?;
+        let wanted = Arc::new(Wanted::of(selection)?);
+        if !wanted.filter().is_whole() {
+            let why = "rules that are read from files of each directory need a source with directories: a server's listing has none to read them from, so give the rules by --filter or --exclude-from";
+            return Err(usage(why));
+        }
+        let settings = ServerSettings { interrupt: interrupt.clone(), ..self.settings.clone() };
+        let servers = Arc::new(Servers::new(&settings));
+        let lines = LinePool::new(servers.clone(), most, settings.retry_for, interrupt.clone());
+        let places = self.urls.iter().map(|url| ServerPlace::find(url, &servers, &lines, &wanted));
+        let places = places.collect::<Result<Vec<_>>>()?;
+        if selection.listed && !matches!(&places[..], [place] if !place.is_file()) {
+            return Err(usage("a list of files names what lies in one source, which must be one directory"));
+        }
+        lines.begin();
+        let (lines, fronts) = (Arc::new(lines), Arc::default());
+        let selection = selection.clone();
+        Ok(ServerSource { lines, fronts, places, selection, wanted, names: None })
+    }
+
+    /// The first of its URLs that `destination` is or lies in, with what would be put there: nothing is copied onto or into
+    /// itself.
+    pub fn meets(&self, destination: &Url) -> Option<&Url> {
+        self.urls.iter().find(|url| meets(url, destination))
+    }
+}
+
+/// Whether what lies at `source` comes to lie where it is, or within, if it is put to `destination`.
+fn meets(source: &Url, destination: &Url) -> bool {
+    let server =
+        |url: &Url| (url.scheme() == "s3", url.host_str().map(str::to_owned), url.port_or_known_default());
+    let path = |url: &Url| percent_decode_str(url.path()).collect::<Vec<u8>>();
+    let (from, to) = (path(source), path(destination));
+    let beneath = |path: &[u8]| path.strip_suffix(b"/").unwrap_or(path).to_vec();
+    let (within, name) = (beneath(&from), from.rsplit(|&byte| byte == b'/').next().unwrap_or_default());
+    let at = [&beneath(&to)[..], b"/", name].concat();
+    let lies_within = |path: &[u8]| path.starts_with(&[&within[..], b"/"].concat());
+    server(source) == server(destination)
+        && (from == to || lies_within(&at) || (!name.is_empty() && at == from))
 }
 
 impl SourceOrigin for ServerOrigin {
@@ -66,33 +119,21 @@ impl SourceOrigin for ServerOrigin {
     }
 
     fn open(&self, setup: &Setup) -> Result<Box<dyn Source>> {
-        refuse_what_servers_lack(setup)?;
+        if setup.moving {
+            return Err(usage(
+                "--move removes files at the source, and a server's files stay there: leave it out",
+            ));
+        }
         if setup.deletion.is_some()
             && let Some(url) = self.urls.iter().find(|url| !lists_all(url))
         {
             let why = "--delete needs a listing that leaves nothing out, as s3:// and gs:// give: a page, FTP or WebDAV may leave out files that are there";
-            return Err(Error::new(ErrorKind::Usage, format!("{}: {why}", shown(url))));
+            return Err(usage(format!("{}: {why}", shown(url))));
         }
-        let wanted = Arc::new(Wanted::of(&setup.selection)?);
-        if !wanted.filter().is_whole() {
-            let why = "rules that are read from files of each directory need a source with directories: a server's listing has none to read them from, so give the rules by --filter or --exclude-from";
-            return Err(Error::new(ErrorKind::Usage, why));
-        }
-        let interrupt = setup.interrupt.clone();
-        let settings = ServerSettings { interrupt: interrupt.clone(), ..self.settings.clone() };
-        let servers = Arc::new(Servers::new(&settings));
-        let lines = LinePool::new(servers.clone(), setup.terms.max_workers, settings.retry_for, interrupt);
-        let places = self.urls.iter().map(|url| ServerPlace::find(url, &servers, &lines, &wanted));
-        let places = places.collect::<Result<Vec<_>>>()?;
-        if setup.selection.listed && !matches!(&places[..], [place] if !place.is_file()) {
-            let why = "a list of files names what lies in one source, which must be one directory";
-            return Err(Error::new(ErrorKind::Usage, why));
-        }
-        lines.begin();
+        let Setup { selection, terms, interrupt, .. } = setup;
+        let source = self.select(selection, terms.links, terms.max_workers, interrupt)?;
         let names = setup.deletion.is_some().then(Mutex::default);
-        let selection = setup.selection.clone();
-        let (lines, fronts) = (Arc::new(lines), Arc::default());
-        Ok(Box::new(ServerSource { lines, fronts, places, selection, wanted, names }))
+        Ok(Box::new(ServerSource { names, ..source }))
     }
 }
 
@@ -103,17 +144,17 @@ fn lists_all(url: &Url) -> bool {
 }
 
 /// Refuses what is asked for that no server's listing can answer.
-fn refuse_what_servers_lack(setup: &Setup) -> Result<()> {
-    let why = if setup.moving {
-        "--move removes files at the source, and a server's files stay there: leave it out"
-    } else if setup.selection.one_file_system {
-        "--one-file-system is for directories of a host, and a server tells of no file systems: leave it out"
-    } else if setup.terms.links == Links::Follow {
-        "--links follow is for directories of a host, and a server tells of no links: leave it out"
-    } else {
-        return Ok(());
-    };
-    Err(Error::new(ErrorKind::Usage, why))
+fn refuse_what_listings_lack(selection: &Selection, links: Links) -> Result<()> {
+    if selection.one_file_system {
+        let why = "--one-file-system is for directories of a host, and a server tells of no file systems: leave it out";
+        return Err(usage(why));
+    }
+    match links {
+        Links::Follow => Err(usage(
+            "--links follow is for directories of a host, and a server tells of no links: leave it out",
+        )),
+        Links::Keep | Links::Skip => Ok(()),
+    }
 }
 
 /// Files of servers.
@@ -170,5 +211,35 @@ impl Source for ServerSource {
 
     fn stop(&self) {
         self.lines.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_come_onto_or_into_itself_is_told() {
+        let url = |text: &str| Url::parse(text).expect("a URL");
+        for (from, to, is) in [
+            ("s3://b/x/", "s3://b/x/", true),
+            ("s3://b/x/", "s3://b/x", true),
+            ("s3://b/x/", "s3://b/x/y/", true),
+            ("s3://b/x/", "s3://b/xy/", false),
+            ("s3://b/x/", "s3://b/", false),
+            ("s3://b/x/", "s3://c/x/", false),
+            ("s3://b", "s3://b/copy/", true),
+            ("s3://b/", "s3://b", true),
+            ("s3://b/x", "s3://b/", true),
+            ("s3://b/x", "s3://b/x", true),
+            ("s3://b/x", "s3://b/x/", true),
+            ("s3://b/x", "s3://b/y", false),
+            ("s3://b/x", "s3://b/y/", false),
+            ("https://h/a%20b/", "https://h:443/a b/c/", true),
+            ("https://h/a/", "https://other/a/", false),
+            ("ftp://h/a/", "https://h/a/", false),
+        ] {
+            assert_eq!(meets(&url(from), &url(to)), is, "{from} {to}");
+        }
     }
 }

@@ -50,7 +50,7 @@ pub enum Route {
     Copy,
     /// `tidegate get`: others' servers, and what archives have under accessions, to this host.
     Get,
-    /// `tidegate put`: this host to a store.
+    /// `tidegate put`: this host, and others' servers, to a store.
     Put,
     /// `globus-url-copy`: GridFTP servers, and to FTP servers.
     GridFtp,
@@ -130,7 +130,9 @@ impl Route {
             (End::Local | End::Endpoint | End::Ssh, End::Local | End::Endpoint | End::Ssh)
             | (End::Web | End::Store | End::Bucket | End::Ftp, End::Endpoint | End::Ssh) => Some(Self::Copy),
             (End::Web | End::Store | End::Bucket | End::Ftp | End::Archive, End::Local) => Some(Self::Get),
-            (End::Local, End::Web | End::Store) => Some(Self::Put),
+            (End::Local | End::Web | End::Store | End::Bucket | End::Ftp, End::Web | End::Store) => {
+                Some(Self::Put)
+            }
             (End::GridFtp, End::GridFtp | End::Local | End::Ftp)
             | (End::Local | End::Ftp, End::GridFtp | End::Ftp) => Some(Self::GridFtp),
             _ => None,
@@ -145,7 +147,8 @@ impl Route {
     /// assert_eq!(Route::between("https://host/a.gz", "/data/"), Ok(Route::Get));
     /// assert_eq!(Route::between("SRR390728", "/data/"), Ok(Route::Get));
     /// assert_eq!(Route::between("https://host/a.gz", "tg://dtn/in/"), Ok(Route::Copy));
-    /// assert!(Route::between("https://host/a.gz", "s3://bucket/in/").is_err());
+    /// assert_eq!(Route::between("https://host/a.gz", "s3://bucket/in/"), Ok(Route::Put));
+    /// assert!(Route::between("https://host/a.gz", "gs://bucket/in/").is_err());
     /// ```
     pub fn between(source: &str, destination: &str) -> Result<Self, String> {
         let (from, to) = (End::of(source)?, End::of(destination)?);
@@ -209,7 +212,9 @@ mod tests {
             ("/a", "gsiftp://h/b", Some(Route::GridFtp)),
             ("https://h/a", "tg://h/b", Some(Route::Copy)),
             ("S3://b/c/", "ssh://h/b", Some(Route::Copy)),
-            ("https://h/a", "s3://b/c", None),
+            ("https://h/a", "s3://b/c", Some(Route::Put)),
+            ("s3://b/a", "S3://c/d", Some(Route::Put)),
+            ("ftp://h/a", "https://h/b/", Some(Route::Put)),
             ("s3://b/a", "gs://b/c", None),
             ("/a", "ftp://h/b", Some(Route::GridFtp)),
             ("ftp://g/a", "ftp://h/b", Some(Route::GridFtp)),

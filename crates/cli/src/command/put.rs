@@ -1,14 +1,15 @@
-//! `tidegate put`: local files to an S3-compatible store or a WebDAV-style server.
+//! `tidegate put`: files of this host or of servers to an S3-compatible store or a WebDAV-style server.
+
+mod sources;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -24,8 +25,7 @@ use tidegate_fetch::remote::s3::place::Object;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
 use tidegate_run::drive::{Begun, Ended, Job, Work};
-use tidegate_run::file_system;
-use tidegate_run::place::{Paths, as_content};
+use tidegate_run::place::Paths;
 use tidegate_run::run_memory::MemoryArgs;
 use tidegate_run::settings::{StateArgs, optimizer, pace};
 use tidegate_run::ssh::Words;
@@ -33,19 +33,19 @@ use tidegate_spec::control::{Control, ControlLocal};
 use tidegate_spec::form::{path_option, texts};
 use tidegate_spec::options::Options;
 use tidegate_spec::pair::{Pair, PathKey, Site};
-use tidegate_spec::put::{PutLinks, PutSpec};
+use tidegate_spec::plane::Patience;
+use tidegate_spec::put::PutSpec;
 use tidegate_spec::run::PutRun;
 use tidegate_transfer::catalogue::Catalogues;
 use tidegate_transfer::error::{ErrorKind, Result};
 use tidegate_transfer::offer::warn_left_out;
-use tidegate_transfer::store::Source;
-use tidegate_transfer::store::file_source::FileSource;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::sys::sync::Mutex;
-use tidegate_transfer::terms::Links;
 use tidegate_transfer::text::show;
 use tidegate_transfer::transfer::Interrupt;
 use url::Url;
+
+use sources::PutSources;
 
 use crate::asked::read;
 use crate::caller::Caller;
@@ -56,7 +56,8 @@ use crate::summary;
 
 /// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
 ///
-/// The destination is s3://bucket/prefix/ or https://host/directory/. `put dir DST` puts the tree at
+/// The destination is s3://bucket/prefix/ or https://host/directory/. Sources are on this host, or at servers:
+/// https://host/dir/, ftp://host/file, s3://bucket/prefix/, gs://bucket/key. `put dir DST` puts the tree at
 /// DST/dir, `put dir/ DST` its contents at DST. A single file is given DST as its name unless DST ends in
 /// a slash. Large files go to S3 in parts, several at a time; an upload that was interrupted goes on with
 /// the parts that are there. What is there already with the same content is skipped; nothing is deleted.
@@ -67,6 +68,7 @@ use crate::summary;
 #[serde(default)]
 #[command(override_usage = "tidegate put [OPTIONS] <SRC>... <DST>", after_help = crate::exit::HELP)]
 #[command(mut_arg("quiet", |arg| arg.help("Show no progress")))]
+#[command(mut_arg("retry_for", |arg| arg.help(PATIENCE)))]
 pub struct PutArgs {
     #[command(flatten)]
     #[serde(skip)]
@@ -94,8 +96,14 @@ pub struct PutArgs {
     server: ServerArgs,
     #[command(flatten)]
     #[serde(flatten)]
+    patience: Patience,
+    #[command(flatten)]
+    #[serde(flatten)]
     state: StateArgs,
 }
+
+const PATIENCE: &str =
+    "How long a source at a server that does not answer, and a destination that is busy, are waited for";
 
 /// How servers are spoken to.
 #[derive(Debug, Args, Serialize, Deserialize)]
@@ -113,7 +121,7 @@ struct ServerArgs {
     #[arg(long, value_name = "FILE")]
     #[serde(with = "path_option")]
     ca: Option<PathBuf>,
-    /// How often a request is tried again
+    /// How often a request to the destination is tried again
     #[arg(long, value_name = "N", default_value_t = Self::default().retries, hide_short_help = true)]
     retries: u32,
 }
@@ -169,6 +177,14 @@ impl Place {
         }
     }
 
+    /// What it is called.
+    fn url(&self) -> Result<Url> {
+        match self {
+            Self::S3(object) => object.url(),
+            Self::Dav(url) => Ok(url.clone()),
+        }
+    }
+
     fn shown(&self) -> String {
         match self {
             Self::S3(object) => {
@@ -214,6 +230,7 @@ impl From<PutRun> for PutArgs {
             s3: S3Args::default(),
             server: ServerArgs { ca: setup.ca, ..ServerArgs::default() },
             state: StateArgs::at(setup.state),
+            patience: setup.retry_for.map_or_else(Patience::default, |retry_for| Patience { retry_for }),
             control: setup.control,
         }
     }
@@ -223,6 +240,7 @@ impl PutArgs {
     /// An upload with options that are told by their names.
     pub fn asked(options: &Options, sources: Vec<OsString>, destination: OsString) -> Result<Self> {
         let args: Self = read(options)?;
+        args.patience.check().map_err(usage)?;
         Ok(Self { paths: Paths::of(sources, destination), state: args.state.or_said(), ..args })
     }
 
@@ -242,7 +260,7 @@ impl PutArgs {
 
     fn servers(&self, place: &Place) -> Result<ServerSettings> {
         let s3 = match place {
-            Place::Dav(_) => None,
+            Place::Dav(_) => self.s3.asked()?,
             Place::S3(_) => Some(self.s3.settings()?),
         };
         let (ca, timeout) = (self.server.ca.clone(), self.spec.requests.timeout);
@@ -253,7 +271,7 @@ impl PutArgs {
 
 impl PutArgs {
     /// What the path is remembered by.
-    fn key(&self, sources: &[OsString], place: &Place, servers: &ServerSettings) -> Option<PathKey> {
+    fn key(&self, sources: &PutSources, place: &Place, servers: &ServerSettings) -> Option<PathKey> {
         let (to, store) = match place {
             Place::S3(_) => (place.shown(), servers.s3.as_ref().and_then(|s3| s3.endpoint.as_ref())),
             Place::Dav(url) => (url.to_string(), None),
@@ -261,7 +279,7 @@ impl PutArgs {
         let store = store.and_then(|url| Site::of(url.as_str()).ok()).map(|url| format!("at {url}"));
         let parts = format!("parts of {}", self.spec.requests.part_size);
         let terms: Vec<&str> = [&parts[..]].into_iter().chain(store.as_deref()).collect();
-        let source = file_system::site_of(Path::new(sources.first()?))?;
+        let source = sources.site()?;
         let pair = Pair { source, destination: Site::of(&to).ok()? };
         Some(PathKey::new(pair, &terms, &self.spec.requests.limits(), &self.control()))
     }
@@ -308,20 +326,20 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let pace = pace(&control, optimizer(&control)?.as_ref());
     let interrupt = caller.interrupt();
     let servers = args.servers(&place)?;
-    let sources: Vec<Vec<u8>> = typed.iter().map(|source| as_content(source.as_bytes()).to_vec()).collect();
+    let sources = PutSources::of(typed, &place, &servers, args)?;
     let planned = Arc::new(Mutex::new(Vec::new()));
     let unverified = Arc::new(AtomicBool::new(false));
     let begun = AtomicBool::new(false);
     let begin = || -> Result<Begun> {
         planned.lock().clear();
-        let links = args.spec.links.map_or(Links::Follow, links);
-        let source = FileSource::local(&sources, links)?.selecting(selection.clone())?;
+        let source = sources.open(&selection, args, &interrupt)?;
         let target = place.target(source.is_single_file(), args, &servers, &state)?;
         let settings = Settings {
             staging: args.spec.requests.staging,
             max_workers: args.control.max_workers,
             limits: args.spec.requests.limits(),
             retries: args.server.retries,
+            retry_for: args.patience.retry_for,
             pace,
             interrupt: interrupt.clone(),
             seed: control.spec.seed,
@@ -331,14 +349,13 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
             catalogue: catalogues.of(&target.identity()),
             unverified: Arc::clone(&unverified),
         };
-        let upload = Upload::start(Box::new(source), target, settings, tell(&planned))?;
+        let upload = Upload::start(source, target, settings, tell(&planned))?;
         begun.store(true, Relaxed);
         Ok(Begun { transfer: Box::new(upload), under_way: None })
     };
     let work = Work {
         begin: Box::new(begin),
-        // Every request is tried again by itself.
-        retry_for: Duration::ZERO,
+        retry_for: sources.retry_for(args),
         stages: &[Stage::Read, Stage::Network],
         staging: args.spec.requests.staging,
         interrupt: Interrupt::clone(&interrupt),
@@ -346,7 +363,7 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         words: Words::default(),
         landed: Box::new(|| Ok(())),
     };
-    let key = args.key(typed, &place, &servers).filter(|_| !args.dry_run);
+    let key = args.key(&sources, &place, &servers).filter(|_| !args.dry_run);
     let memory = args.memory.of(key, &control, &state_dir);
     let output = OutputArgs { quiet: args.output.quiet || args.dry_run, ..args.output.clone() };
     let job = output.job(work, &control, title(typed, &place), state_dir, caller);
@@ -368,13 +385,6 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         None if ended.summary.is_refused() => ExitCode::from(exit::REFUSED),
         _ => code,
     })
-}
-
-const fn links(rule: PutLinks) -> Links {
-    match rule {
-        PutLinks::Skip => Links::Skip,
-        PutLinks::Follow => Links::Follow,
-    }
 }
 
 fn title(sources: &[OsString], place: &Place) -> String {

@@ -196,7 +196,8 @@ mod tests {
         for (words, wanted) in [
             (&["--delete", "a", "s3://b/"][..], "--delete is for copies between"),
             (&["--move", "a", "s3://b/"], "--move is for copies between"),
-            (&["--retry-for=3s", "a", "s3://b/"], "--retry-for is for copies between"),
+            (&["--chunk-size=1GiB", "https://h/a", "s3://b/"], "--chunk-size is for copies between"),
+            (&["https://h/a", "a", "s3://b/"], "a is at no server, and other sources are"),
             (&["--via=ssh", "a", "s3://b/"], "--via is for copies between"),
             (&["--backup-dir=x", "--delete", "a", "s3://b/"], "is for copies between"),
             (&["--links=keep", "a", "s3://b/"], "'keep' for '--links' [possible values: skip, follow]"),

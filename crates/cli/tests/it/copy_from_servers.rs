@@ -24,7 +24,7 @@ const MIB: usize = 1 << 20;
 const LISTS: &str = "autoindex on;";
 
 /// Every file beneath a directory.
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     fn walk(at: &Path, name: &str, found: &mut BTreeMap<String, Vec<u8>>) {
         for entry in fs::read_dir(at).expect("listed").flatten() {
             let name = format!("{name}{}", entry.file_name().to_string_lossy());
@@ -53,7 +53,7 @@ fn web(test: &str, fill: impl FnOnce(&World)) -> Option<(World, Nginx)> {
     nginx.map(|nginx| (world, nginx))
 }
 
-fn failed(ran: &Ran, code: i32, wanted: &str) {
+pub(crate) fn failed(ran: &Ran, code: i32, wanted: &str) {
     assert!(
         ran.code == code && ran.err.lines().count() == 1 && ran.err.contains(wanted),
         "{wanted}: {ran:?}"
@@ -70,7 +70,7 @@ fn of_store(world: &World, endpoint: &str) -> Command {
     command
 }
 
-fn small_tree(world: &World) {
+pub(crate) fn small_tree(world: &World) {
     world.fill("www/tree/large", 9 * MIB + 7, 1);
     world.write("www/tree/empty", "");
     for n in 0..300 {
@@ -201,9 +201,9 @@ fn what_is_not_there_or_not_ours_is_said_in_one_line() {
     failed(&world.run(&["copy", "http://127.0.0.1:1/x", "--retry-for", "0s", &to]), 1, "127.0.0.1");
     failed(&world.run(&["copy", "gopher://h/x", &to]), 2, "gopher");
     failed(
-        &world.run(&["copy", nginx.url("tree/large").as_ref(), "s3://bucket/x"]),
+        &world.run(&["copy", nginx.url("tree/large").as_ref(), "gs://bucket/x"]),
         2,
-        "only files of this host",
+        "nothing is put to gs://bucket/x",
     );
     failed(&world.run(&["verify", nginx.url("tree/large").as_ref(), &to]), 2, "no host that runs Tidegate");
     assert!(!world.path("there/in").exists());
@@ -342,19 +342,19 @@ fn a_bucket_that_is_not_for_everybody_is_told_in_one_line() {
 }
 
 /// A server in this process, with ranges and tags, whose answers are cut or changed as a test says.
-struct Faulty {
-    content: Mutex<(Vec<u8>, String)>,
+pub(crate) struct Faulty {
+    pub content: Mutex<(Vec<u8>, String)>,
     /// Bytes of a body after which it resets the connection, and how often.
-    cuts: AtomicUsize,
-    at: usize,
-    ranges: AtomicBool,
-    sized: bool,
+    pub cuts: AtomicUsize,
+    pub at: usize,
+    pub ranges: AtomicBool,
+    pub sized: bool,
     /// After so many requests it is another one, which comes whole.
-    changes: Mutex<Option<(usize, Vec<u8>)>>,
+    pub changes: Mutex<Option<(usize, Vec<u8>)>>,
 }
 
 impl Faulty {
-    fn new(content: Vec<u8>) -> Self {
+    pub fn new(content: Vec<u8>) -> Self {
         let content = Mutex::new((content, "\"one\"".to_owned()));
         let (cuts, ranges) = (AtomicUsize::new(0), AtomicBool::new(true));
         Self { content, cuts, at: 300_000, ranges, sized: true, changes: Mutex::default() }
@@ -407,7 +407,7 @@ impl Faulty {
         }
     }
 
-    fn serve(self) -> (Arc<Self>, Scripted) {
+    pub fn serve(self) -> (Arc<Self>, Scripted) {
         let faulty = Arc::new(self);
         let answering = Arc::clone(&faulty);
         (faulty, Scripted::http(move |request| answering.answer(request)))

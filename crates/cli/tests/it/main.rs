@@ -35,6 +35,7 @@ mod path_memory;
 #[allow(dead_code, reason = "what the tests of transfers use besides")]
 mod peer;
 mod put;
+mod put_between;
 mod put_chosen;
 mod refusals;
 mod remote;

@@ -37,7 +37,7 @@ pub(crate) fn summary(text: &str) -> Value {
 }
 
 /// How many parts of the one upload under way are there, and how many bytes.
-fn parts(server: &Moto) -> (usize, usize) {
+pub(crate) fn parts(server: &Moto) -> (usize, usize) {
     let xml = server.uploads();
     let Some(id) = xml.split("<UploadId>").nth(1).and_then(|rest| rest.split('<').next()) else {
         return (0, 0);

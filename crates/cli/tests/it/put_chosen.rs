@@ -30,10 +30,10 @@ fn tree(world: &World) {
 }
 
 /// An nginx that takes files beneath `dav/`, by moving them to their names.
-fn dav(world: &World) -> Option<Nginx> {
+pub(crate) fn dav(world: &World) -> Option<Nginx> {
     fs::create_dir_all(world.path("www/dav")).expect("made");
     let place = format!(
-        "        location /dav/ {{ alias {}/; dav_methods PUT DELETE MKCOL MOVE; create_full_put_path on; }}\n",
+        "        location /dav/ {{ alias {}/; dav_methods PUT DELETE MKCOL MOVE; create_full_put_path on; client_max_body_size 100m; }}\n",
         world.text("www/dav")
     );
     Nginx::with(&world.path("www"), "", &place)

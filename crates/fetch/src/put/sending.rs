@@ -23,9 +23,6 @@ use crate::remote::{Refusal, WARM, Why};
 /// How long one sleep lasts at most while something may end all.
 const NAP: Duration = Duration::from_millis(20);
 
-/// How long a server that asks everybody to come again later is tried again.
-const RETRY_FOR: Duration = Duration::from_secs(600);
-
 /// How often a server is tried again whose name does not exist: a resolver has bad moments, too.
 const MISSPELT: u32 = 2;
 
@@ -99,7 +96,8 @@ impl Worker<'_> {
         match &result {
             Err(refusal) if refusal.why == Why::Busy => {
                 let asked = refusal.retry_after;
-                if let Some(next) = host.refused(now, asked_at, self.proven, asked, RETRY_FOR) {
+                if let Some(next) = host.refused(now, asked_at, self.proven, asked, shared.settings.retry_for)
+                {
                     put_off::say(&refusal.error, asked, next);
                     is_over = matches!(next, outage::Next::GiveUp(_));
                 }
@@ -123,7 +121,7 @@ impl Worker<'_> {
         }
         host.leave(self.proven);
         if let (true, Err(refusal)) = (is_over, &mut result) {
-            let how_long = duration_in_words(RETRY_FOR);
+            let how_long = duration_in_words(shared.settings.retry_for);
             refusal.error.message = format!("{} (given up after {how_long})", refusal.error.message);
             refusal.why = Why::Denied;
         }

@@ -31,6 +31,8 @@ pub struct UploadSettings {
     pub limits: Limits,
     /// How often a request is tried again.
     pub retries: u32,
+    /// How long a server that asks everybody to come again later is tried again.
+    pub retry_for: Duration,
     /// How it is driven.
     pub pace: Pace,
     /// Stops it.
@@ -57,6 +59,7 @@ impl Default for UploadSettings {
             max_workers: 64,
             limits: Limits::default(),
             retries: 5,
+            retry_for: Duration::from_secs(600),
             pace: Pace::new(Duration::from_secs(1)),
             interrupt: Interrupt::default(),
             seed: 1,

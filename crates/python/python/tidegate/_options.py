@@ -385,9 +385,11 @@ class PutOptions(_SelectionOptions, _RuleOptions, _BucketOptions, total=False):
     header: A header line for each request to a WebDAV server, such as 'Authorization: Bearer …'
     no_read_back: Compare sizes only, instead of reading files back from a WebDAV server
     ca: Certificates (PEM) to trust besides the system's
-    retries: How often a request is tried again (default: 8)
+    retries: How often a request to the destination is tried again (default: 8)
     state: Directory for keys, records of what was verified, and run logs (default: $XDG_STATE_HOME/tidegate, or
         ~/.local/state/tidegate; if neither can be written, a temporary one)
+    retry_for: How long a source at a server that does not answer, and a destination that is busy, are waited for (default:
+        1h)
     """
 
     checksum: bool
@@ -410,6 +412,7 @@ class PutOptions(_SelectionOptions, _RuleOptions, _BucketOptions, total=False):
     ca: str | PathLike[str]
     retries: int
     state: str | PathLike[str]
+    retry_for: str | timedelta | Seconds
 
 
 class EstimateOptions(_TrustOptions, total=False):
