@@ -11,7 +11,7 @@ use tidegate_run::beneath::beneath_root;
 use tidegate_run::loopback::Loopback;
 use tidegate_run::place::{Place, refuse_servers};
 use tidegate_run::settings::TrustArgs;
-use tidegate_run::ssh::{FarHost, SshArgs};
+use tidegate_run::ssh::{FarHost, SshArgs, Words as FarWords};
 use tidegate_transfer::error::{Error, Result};
 use tidegate_transfer::path::inside;
 use tidegate_transfer::transfer::Interrupt;
@@ -90,7 +90,7 @@ impl Files {
                 (connect(&address, &Carriers::default(), pki)?, address.path, None, None)
             }
             Place::Ssh(target, path) => {
-                let far = FarHost::reach(&access.ssh, &target, &path, interrupt)?;
+                let far = FarHost::reach(&access.ssh, &target, &path, &FarWords::default(), interrupt)?;
                 let client =
                     connect(&far.address, &far.carriers, None).map_err(|error| far.words.error(error))?;
                 (client, far.address.path.clone(), Some(far), None)

@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use tidegate_contract::feature::missing;
-use tidegate_run::place::{Place, end, shown};
+use tidegate_run::place::{self, Place, end, shown};
 use tidegate_spec::address::{End, Route};
 use tidegate_transfer::error::Error;
 
@@ -51,26 +51,17 @@ fn is_here(is_here: bool, feature: &str, place: &OsStr) -> Result<(), Error> {
     }
 }
 
-/// Files of this host or of servers are put, not of both by one command, and not to every server.
+/// What is put is all in one place, and goes not to every server.
 fn check_put(sources: &[OsString], destination: &OsStr) -> Result<(), Error> {
     let (to, there) = (end(destination), shown(destination));
     if Route::of(End::Local, to) != Some(Route::Put) {
         let other = if to == End::Ftp { ", not by FTP" } else { "" };
         return Err(usage(format!("nothing is put to {there}: files are put to S3 and WebDAV{other}")));
     }
-    let Some(server) = check_at_servers(sources)? else {
-        for source in sources {
-            if let place @ (Place::Endpoint(_) | Place::Ssh(..)) = Place::parse(source)? {
-                let why = format!(
-                    "only files of this host and of servers are put to {there}: copy {} here first",
-                    place.show()
-                );
-                return Err(usage(why));
-            }
-        }
-        return Ok(());
-    };
-    is_here(cfg!(feature = "get"), "get", server)
+    match check_at_servers(sources)? {
+        Some(server) => is_here(cfg!(feature = "get"), "get", server),
+        None => place::sources(sources).map(drop),
+    }
 }
 
 /// The first source that is at a server, where all are.

@@ -10,6 +10,7 @@
 //! | to talk to servers | [`remote::servers::Servers`], which gives each worker a [`remote::Remote`] |
 //! | a bound of connections a host | [`host::ceilings::Ceilings`], and what hosts bore before: [`host::held::HeldCeilings`] |
 //! | to copy them to an endpoint | [`server_source::ServerOrigin`], for `tidegate_transfer`'s `begin` |
+//! | to put what an endpoint has | [`endpoint_source::EndpointSource`] |
 //! | to get files | [`get::Download`], told by [`get::DownloadSettings`], telling by [`get::DownloadEvent`] |
 //! | their content as one stream | [`pipe::pipe`] |
 //! | how fast connections bring it | [`ranges::read`] |
@@ -41,8 +42,10 @@ pub mod host;
 pub mod get;
 pub mod pipe;
 
-// What copies them elsewhere.
+// What copies them elsewhere, and what endpoints have.
 pub mod server_source;
+
+pub mod endpoint_source;
 
 // What connections bring, measured.
 pub mod ranges;

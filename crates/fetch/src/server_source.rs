@@ -3,6 +3,7 @@
 //! Nothing is kept of a listed file but a hash of its name: where it lies follows from its path, and which version was
 //! listed from its fingerprint, which every answer is held against.
 
+pub(crate) mod chooser;
 mod front;
 mod line;
 mod look;

@@ -47,8 +47,13 @@ pub struct NoFarHost {
 
 impl NoFarHost {
     /// Refuses `target`.
-    pub fn reach(_: &SshArgs, target: &Target, _: &[u8], _: &Interrupt) -> Result<Self> {
+    pub fn reach(_: &SshArgs, target: &Target, _: &[u8], _: &Words, _: &Interrupt) -> Result<Self> {
         Err(missing(&target.to_string()))
+    }
+
+    /// The path as it is.
+    pub fn beneath(&self, path: &[u8]) -> Vec<u8> {
+        path.to_vec()
     }
 }
 

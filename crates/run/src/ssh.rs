@@ -159,7 +159,7 @@ impl SshArgs {
 /// A host that ssh reaches, where no copy is made: its endpoint, which ends with this, and the way there.
 #[derive(Debug)]
 pub struct FarHost {
-    _session: Arc<Session>,
+    session: Arc<Session>,
     /// Its address, with the path that was named.
     pub address: Address,
     /// Bring connections to it.
@@ -170,7 +170,14 @@ pub struct FarHost {
 
 impl FarHost {
     /// Starts an endpoint at `target`, and finds a way there.
-    pub fn reach(args: &SshArgs, target: &Target, path: &[u8], interrupt: &Interrupt) -> Result<Self> {
+    /// `words` learn what it is called.
+    pub fn reach(
+        args: &SshArgs,
+        target: &Target,
+        path: &[u8],
+        words: &Words,
+        interrupt: &Interrupt,
+    ) -> Result<Self> {
         let asked = Asked { destination: None, ports: args.ports() };
         let session = Session::start(Ssh::new(args, target)?, asked, args.to_install()?, false, interrupt)?;
         let advertised = args.advertise.as_ref().map(|place| place.host.as_str());
@@ -178,10 +185,16 @@ impl FarHost {
         let address = session.endpoint.clone().with_path(beneath_home(&session.ready.home.0, path));
         let mut carriers = Carriers::default();
         carriers.carry(&address, found.carrier, session.ready.protocol.clone());
-        let words = Words::default();
         words.call(&address, &session.ssh.place());
         words.path(&address.path, path);
-        Ok(Self { _session: session, address, carriers, words })
+        Ok(Self { session, address, carriers, words: words.clone() })
+    }
+
+    /// Another path there, as its endpoint has it.
+    pub fn beneath(&self, path: &[u8]) -> Vec<u8> {
+        let beneath = beneath_home(&self.session.ready.home.0, path);
+        self.words.path(&beneath, path);
+        beneath
     }
 }
 

@@ -50,7 +50,7 @@ pub enum Route {
     Copy,
     /// `tidegate get`: others' servers, and what archives have under accessions, to this host.
     Get,
-    /// `tidegate put`: this host, and others' servers, to a store.
+    /// `tidegate put`: this host, endpoints and others' servers to a store.
     Put,
     /// `globus-url-copy`: GridFTP servers, and to FTP servers.
     GridFtp,
@@ -130,9 +130,10 @@ impl Route {
             (End::Local | End::Endpoint | End::Ssh, End::Local | End::Endpoint | End::Ssh)
             | (End::Web | End::Store | End::Bucket | End::Ftp, End::Endpoint | End::Ssh) => Some(Self::Copy),
             (End::Web | End::Store | End::Bucket | End::Ftp | End::Archive, End::Local) => Some(Self::Get),
-            (End::Local | End::Web | End::Store | End::Bucket | End::Ftp, End::Web | End::Store) => {
-                Some(Self::Put)
-            }
+            (
+                End::Local | End::Endpoint | End::Ssh | End::Web | End::Store | End::Bucket | End::Ftp,
+                End::Web | End::Store,
+            ) => Some(Self::Put),
             (End::GridFtp, End::GridFtp | End::Local | End::Ftp)
             | (End::Local | End::Ftp, End::GridFtp | End::Ftp) => Some(Self::GridFtp),
             _ => None,
@@ -215,6 +216,7 @@ mod tests {
             ("https://h/a", "s3://b/c", Some(Route::Put)),
             ("s3://b/a", "S3://c/d", Some(Route::Put)),
             ("ftp://h/a", "https://h/b/", Some(Route::Put)),
+            ("tg://h/a", "s3://b/c", Some(Route::Put)),
             ("s3://b/a", "gs://b/c", None),
             ("/a", "ftp://h/b", Some(Route::GridFtp)),
             ("ftp://g/a", "ftp://h/b", Some(Route::GridFtp)),

@@ -100,7 +100,7 @@ pub struct NamedUrl {
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PutRun {
-    /// Files and directories here, or what servers have.
+    /// Files and directories here or at an endpoint, or what servers have.
     #[serde(with = "words")]
     pub sources: Vec<OsString>,
     /// Where to.

@@ -1,10 +1,9 @@
-//! `tidegate put`: files of this host or of servers to an S3-compatible store or a WebDAV-style server.
+//! `tidegate put`: files of this host, of endpoints or of servers to an S3-compatible store or a WebDAV-style server.
 
 mod sources;
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::str::FromStr;
@@ -27,8 +26,8 @@ use tidegate_fetch::remote::shown;
 use tidegate_run::drive::{Begun, Ended, Job, Work};
 use tidegate_run::place::Paths;
 use tidegate_run::run_memory::MemoryArgs;
-use tidegate_run::settings::{StateArgs, optimizer, pace};
-use tidegate_run::ssh::Words;
+use tidegate_run::settings::{TrustArgs, optimizer, pace};
+use tidegate_run::ssh::SshArgs;
 use tidegate_spec::control::{Control, ControlLocal};
 use tidegate_spec::form::{path_option, texts};
 use tidegate_spec::options::Options;
@@ -56,8 +55,9 @@ use crate::summary;
 
 /// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
 ///
-/// The destination is s3://bucket/prefix/ or https://host/directory/. Sources are on this host, or at servers:
-/// https://host/dir/, ftp://host/file, s3://bucket/prefix/, gs://bucket/key. `put dir DST` puts the tree at
+/// The destination is s3://bucket/prefix/ or https://host/directory/. Sources are on this host, at an
+/// endpoint (tg://…, name:/path), at a host that ssh reaches (user@host:path), or at servers: https://host/dir/,
+/// ftp://host/file, s3://bucket/prefix/, gs://bucket/key. `put dir DST` puts the tree at
 /// DST/dir, `put dir/ DST` its contents at DST. A single file is given DST as its name unless DST ends in
 /// a slash. Large files go to S3 in parts, several at a time; an upload that was interrupted goes on with
 /// the parts that are there. What is there already with the same content is skipped; nothing is deleted.
@@ -99,11 +99,13 @@ pub struct PutArgs {
     patience: Patience,
     #[command(flatten)]
     #[serde(flatten)]
-    state: StateArgs,
+    ssh: SshArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    trust: TrustArgs,
 }
 
-const PATIENCE: &str =
-    "How long a source at a server that does not answer, and a destination that is busy, are waited for";
+const PATIENCE: &str = "How long a source at a server or an endpoint that does not answer, and a destination that is busy, are waited for";
 
 /// How servers are spoken to.
 #[derive(Debug, Args, Serialize, Deserialize)]
@@ -222,6 +224,8 @@ impl From<PutRun> for PutArgs {
     fn from(run: PutRun) -> Self {
         let PutRun { sources, destination, spec, setup } = run;
         Self {
+            ssh: SshArgs::default(),
+            trust: TrustArgs::of(&setup),
             paths: Paths::of(sources, destination),
             spec,
             dry_run: false,
@@ -229,7 +233,6 @@ impl From<PutRun> for PutArgs {
             memory: MemoryArgs::default(),
             s3: S3Args::default(),
             server: ServerArgs { ca: setup.ca, ..ServerArgs::default() },
-            state: StateArgs::at(setup.state),
             patience: setup.retry_for.map_or_else(Patience::default, |retry_for| Patience { retry_for }),
             control: setup.control,
         }
@@ -241,7 +244,8 @@ impl PutArgs {
     pub fn asked(options: &Options, sources: Vec<OsString>, destination: OsString) -> Result<Self> {
         let args: Self = read(options)?;
         args.patience.check().map_err(usage)?;
-        Ok(Self { paths: Paths::of(sources, destination), state: args.state.or_said(), ..args })
+        args.ssh.check()?;
+        Ok(Self { paths: Paths::of(sources, destination), trust: args.trust.or_said()?, ..args })
     }
 
     /// The rule that decides.
@@ -317,8 +321,8 @@ impl Plan<'_> {
 pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let (typed, destination) = args.paths.split()?;
     let place = Place::parse(destination)?;
-    let state_dir = args.state.state_dir()?;
-    let state = args.state.open()?;
+    let state_dir = args.trust.state_dir()?;
+    let state = args.trust.state.open()?;
     let catalogues = Catalogues::new(&state)?;
     args.spec.check().map_err(usage)?;
     let selection = args.spec.filters.selection()?;
@@ -360,13 +364,13 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         staging: args.spec.requests.staging,
         interrupt: Interrupt::clone(&interrupt),
         dry: false,
-        words: Words::default(),
+        words: sources.words(),
         landed: Box::new(|| Ok(())),
     };
     let key = args.key(&sources, &place, &servers).filter(|_| !args.dry_run);
     let memory = args.memory.of(key, &control, &state_dir);
     let output = OutputArgs { quiet: args.output.quiet || args.dry_run, ..args.output.clone() };
-    let job = output.job(work, &control, title(typed, &place), state_dir, caller);
+    let job = output.job(work, &control, title(&sources, typed.len(), &place), state_dir, caller);
     let mut ended = Job { memory, ..job }.run()?;
     ended.summary.verified &= !unverified.load(Relaxed);
     if args.dry_run && ended.error.is_none() {
@@ -387,9 +391,9 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn title(sources: &[OsString], place: &Place) -> String {
-    let first = sources.first().map(|source| show(source.as_bytes()).into_owned()).unwrap_or_default();
-    match sources.len() {
+fn title(sources: &PutSources, count: usize, place: &Place) -> String {
+    let first = sources.first();
+    match count {
         0 | 1 => format!("{first} → {}", place.shown()),
         n => format!("{first} and {} more → {}", n - 1, place.shown()),
     }

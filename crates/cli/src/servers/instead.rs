@@ -198,7 +198,7 @@ mod tests {
             (&["--move", "a", "s3://b/"], "--move is for copies between"),
             (&["--chunk-size=1GiB", "https://h/a", "s3://b/"], "--chunk-size is for copies between"),
             (&["https://h/a", "a", "s3://b/"], "a is at no server, and other sources are"),
-            (&["--via=ssh", "a", "s3://b/"], "--via is for copies between"),
+            (&["--stall-timeout=9s", "a", "s3://b/"], "--stall-timeout is for copies between"),
             (&["--backup-dir=x", "--delete", "a", "s3://b/"], "is for copies between"),
             (&["--links=keep", "a", "s3://b/"], "'keep' for '--links' [possible values: skip, follow]"),
             (&["a", "gs://b/"], "nothing is put to gs://b/: files are put to S3 and WebDAV"),

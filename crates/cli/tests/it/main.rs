@@ -37,6 +37,7 @@ mod peer;
 mod put;
 mod put_between;
 mod put_chosen;
+mod put_far;
 mod refusals;
 mod remote;
 mod same_names;

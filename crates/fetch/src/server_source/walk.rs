@@ -1,7 +1,6 @@
 //! Shows what the sources hold as it is listed: what rules exclude is not asked about, and directories are made of the names
 //! that lie in them.
 
-use std::collections::HashSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
@@ -10,14 +9,12 @@ use tidegate_transfer::offer::warn_left_out;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::selection::Selection;
 use tidegate_transfer::store::{Found, Listed};
-use tidegate_transfer::text::show;
 use url::Url;
 
 use super::ServerSource;
+use super::chooser::Chooser;
 use super::look::{Looks, version_of, with_looks};
-use super::names::ListedNames;
 use super::place::ServerPlace;
-use super::seen::{Known, Seen, above};
 use crate::record::{Named, Record};
 use crate::remote::{Version, shown};
 use crate::umask::umask;
@@ -26,10 +23,7 @@ use crate::umask::umask;
 pub(super) struct Walk<'w> {
     source: &'w ServerSource,
     found: &'w mut dyn FnMut(Found) -> bool,
-    seen: Seen,
-    /// Names of the selection, and those that have not come up.
-    listed: HashSet<&'w [u8]>,
-    pending: HashSet<&'w [u8]>,
+    chooser: Chooser<'w>,
     umask: u32,
     /// How many files were shown.
     shown: u32,
@@ -44,9 +38,8 @@ struct Candidate {
 
 impl<'w> Walk<'w> {
     pub fn new(source: &'w ServerSource, found: &'w mut dyn FnMut(Found) -> bool) -> Self {
-        let listed: HashSet<&[u8]> = source.selection.names.iter().map(Vec::as_slice).collect();
-        let pending = listed.clone();
-        Self { source, found, seen: Seen::default(), listed, pending, umask: umask(), shown: 0 }
+        let chooser = Chooser::new(&source.selection, source.wanted.filter());
+        Self { source, found, chooser, umask: umask(), shown: 0 }
     }
 
     /// Shows everything, until nobody wants more.
@@ -60,9 +53,8 @@ impl<'w> Walk<'w> {
                 return;
             }
         }
-        for name in std::mem::take(&mut self.pending) {
-            let why = format!("{}: there is no such file at the source", show(name));
-            if !self.problem(name, Error::new(ErrorKind::NotFound, why)) {
+        for (name, error) in self.chooser.take_missing().collect::<Vec<_>>() {
+            if !self.problem(name, error) {
                 return;
             }
         }
@@ -74,7 +66,8 @@ impl<'w> Walk<'w> {
             warn_left_out(name.as_bytes(), &"it was named, and rules exclude it");
             return true;
         }
-        if let Err(error) = self.name(name.as_bytes()) {
+        let noted = noting(self.source);
+        if let Err(error) = self.chooser.name(name.as_bytes(), &noted) {
             return self.problem(name.as_bytes(), error);
         }
         self.show(Candidate { root, path: name.clone(), url: place.base().clone() }, Ok(seen.clone()))
@@ -129,15 +122,10 @@ impl<'w> Walk<'w> {
     /// Something else has its name, or it is no name here.
     fn candidate(&mut self, root: u16, place: &ServerPlace, record: &Record) -> Result<Option<Candidate>> {
         let path = place.path(&record.path)?;
-        let inner = record.path.as_bytes();
-        let Some(unasked) = self.unasked(inner) else { return Ok(None) };
-        let before = path.as_bytes().len() - inner.len();
-        let unasked = if unasked > 0 { before + unasked } else { 0 };
-        if !self.way(path.as_bytes(), unasked)? || !self.source.wanted.filter().takes(path.as_bytes(), false)
-        {
+        let noted = noting(self.source);
+        if !self.chooser.takes(path.as_bytes(), record.path.as_bytes(), &noted)? {
             return Ok(None);
         }
-        self.name(path.as_bytes())?;
         let Selection { min_size, max_size, .. } = self.source.selection;
         let fits =
             |bytes| min_size.is_none_or(|least| bytes >= least) && max_size.is_none_or(|most| bytes <= most);
@@ -146,58 +134,6 @@ impl<'w> Walk<'w> {
         }
         let url = place.url(&path)?;
         Ok(Some(Candidate { root, path, url }))
-    }
-
-    /// How long the way to the file `inner` of a source is of which rules are not asked: as far as what was listed of it.
-    /// `None` if that is nothing.
-    fn unasked(&mut self, inner: &[u8]) -> Option<usize> {
-        if !self.source.selection.listed {
-            return Some(0);
-        }
-        let ways = [&b""[..]].into_iter().chain(above(inner)).chain([inner]);
-        let listed: Vec<&[u8]> = ways.filter(|way| self.listed.contains::<[u8]>(way)).collect();
-        for way in &listed {
-            self.pending.remove::<[u8]>(way);
-        }
-        listed.first().map(|way| way.len())
-    }
-
-    /// Whether all directories on the way to `path` are taken; rules are not asked of the first `unasked` bytes.
-    fn way(&mut self, path: &[u8], unasked: usize) -> Result<bool> {
-        for parent in above(path) {
-            match self.seen.get(parent) {
-                Some(Known::Directory | Known::Offered) => {}
-                Some(Known::Excluded) => return Ok(false),
-                Some(Known::File) => {
-                    let (path, parent) = (show(path), show(parent));
-                    let why = format!("{path} was not copied: the source has a file called {parent}, too");
-                    return Err(Error::new(ErrorKind::UnsafeName, why));
-                }
-                None if parent.len() < unasked || self.source.wanted.filter().takes(parent, true) => {
-                    self.seen.set(parent, Known::Directory);
-                    self.note(|names| names.add(parent, true));
-                }
-                None => {
-                    self.seen.set(parent, Known::Excluded);
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
-    }
-
-    /// Gives a file its name, which nothing else may have.
-    fn name(&mut self, path: &[u8]) -> Result<()> {
-        let why = match self.seen.get(path) {
-            None => {
-                self.seen.set(path, Known::File);
-                self.note(|names| names.add(path, false));
-                return Ok(());
-            }
-            Some(Known::File) => "it was named twice",
-            Some(_) => "the source has a directory of that name, too",
-        };
-        Err(Error::new(ErrorKind::UnsafeName, format!("{} was not copied: {why}", show(path))))
     }
 
     /// Offers a file of which its server has said something, behind the directories on the way to it.
@@ -214,7 +150,7 @@ impl<'w> Walk<'w> {
         if !self.source.selection.fits(&entry) {
             return true;
         }
-        for directory in self.seen.take_unoffered(entry.path.as_bytes()) {
+        for directory in self.chooser.take_unoffered(entry.path.as_bytes()) {
             let Ok(directory) = RelPath::new(directory) else { continue };
             // A server keeps no times of directories; one that is the same each time leaves them alone.
             let entry = Entry::new(directory, Kind::Directory, 0o777 & !self.umask, mtime);
@@ -227,14 +163,18 @@ impl<'w> Walk<'w> {
 
     /// Something cannot be copied; `false` once nobody wants more.
     fn problem(&mut self, name: &[u8], error: Error) -> bool {
-        self.note(ListedNames::is_partial);
+        if let Some(names) = &self.source.names {
+            names.lock().is_partial();
+        }
         (self.found)(Found::Problem(name.to_vec(), error))
     }
+}
 
-    /// Notes something for a mirror, if there is to be one.
-    fn note(&self, note: impl FnOnce(&mut ListedNames)) {
-        if let Some(names) = &self.source.names {
-            note(&mut names.lock());
+/// Notes names for a mirror, if there is to be one.
+fn noting(source: &ServerSource) -> impl Fn(&[u8], bool) + use<'_> {
+    |name, is_directory| {
+        if let Some(names) = &source.names {
+            names.lock().add(name, is_directory);
         }
     }
 }

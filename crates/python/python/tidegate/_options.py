@@ -112,7 +112,7 @@ class _ChannelOptions(TypedDict, total=False):
 
 
 class _TrustOptions(TypedDict, total=False):
-    """Shared by copy, verify, estimate, ls, endpoint.
+    """Shared by copy, verify, put, estimate, ls, endpoint.
 
     state: Directory for keys, records of what was verified, and run logs (default: $XDG_STATE_HOME/tidegate, or
         ~/.local/state/tidegate; if neither can be written, a temporary one)
@@ -128,7 +128,7 @@ class _TrustOptions(TypedDict, total=False):
 
 
 class _SshOptions(TypedDict, total=False):
-    """Shared by copy, verify, ls.
+    """Shared by copy, verify, put, ls.
 
     ssh: The command that is run for ssh, with its options, as in 'ssh -p 2222' (default: ssh)
     via: Which way data takes to a host that is reached by ssh (default: auto)
@@ -359,7 +359,7 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     state: str | PathLike[str]
 
 
-class PutOptions(_SelectionOptions, _RuleOptions, _BucketOptions, total=False):
+class PutOptions(_SelectionOptions, _RuleOptions, _TrustOptions, _SshOptions, _BucketOptions, total=False):
     """Options of `tidegate put`.
 
     checksum: Read files that are there already and compare, instead of trusting size, time and what was recorded
@@ -386,10 +386,8 @@ class PutOptions(_SelectionOptions, _RuleOptions, _BucketOptions, total=False):
     no_read_back: Compare sizes only, instead of reading files back from a WebDAV server
     ca: Certificates (PEM) to trust besides the system's
     retries: How often a request to the destination is tried again (default: 8)
-    state: Directory for keys, records of what was verified, and run logs (default: $XDG_STATE_HOME/tidegate, or
-        ~/.local/state/tidegate; if neither can be written, a temporary one)
-    retry_for: How long a source at a server that does not answer, and a destination that is busy, are waited for (default:
-        1h)
+    retry_for: How long a source at a server or an endpoint that does not answer, and a destination that is busy, are waited
+        for (default: 1h)
     """
 
     checksum: bool
@@ -411,7 +409,6 @@ class PutOptions(_SelectionOptions, _RuleOptions, _BucketOptions, total=False):
     no_read_back: bool
     ca: str | PathLike[str]
     retries: int
-    state: str | PathLike[str]
     retry_for: str | timedelta | Seconds
 
 
@@ -530,7 +527,7 @@ PARTS: dict[str, tuple[type, ...]] = {
     "copy": (_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, CopyOptions,),
     "verify": (_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, VerifyOptions,),
     "get": (_RuleOptions, _BucketOptions, GetOptions,),
-    "put": (_SelectionOptions, _RuleOptions, _BucketOptions, PutOptions,),
+    "put": (_SelectionOptions, _RuleOptions, _TrustOptions, _SshOptions, _BucketOptions, PutOptions,),
     "estimate": (_TrustOptions, EstimateOptions,),
     "ls": (_TrustOptions, _SshOptions, LsOptions,),
     "endpoint": (_TrustOptions, EndpointOptions,),

@@ -2,6 +2,7 @@
 //! is asked next, and opened again where an endpoint has closed them.
 
 mod idle;
+pub mod range_stream;
 mod read_run;
 mod reading;
 
