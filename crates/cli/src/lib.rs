@@ -34,8 +34,14 @@ mod signals;
 // Values on a command line.
 mod asked;
 #[cfg(feature = "servers")]
+mod google;
+#[cfg(feature = "servers")]
+mod header;
+#[cfg(feature = "servers")]
 mod s3;
 mod scratch;
+#[cfg(feature = "servers")]
+mod server_access;
 mod values;
 
 // What is printed of a run.

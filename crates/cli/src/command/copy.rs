@@ -39,6 +39,8 @@ use crate::asked::read;
 use crate::caller::Caller;
 use crate::exit::usage;
 use crate::output::OutputArgs;
+#[cfg(feature = "servers")]
+use crate::server_access::ServerAccess;
 
 /// Copy files and directories, verified and resumable.
 ///
@@ -85,6 +87,10 @@ pub struct CopyArgs {
     #[command(flatten)]
     #[serde(flatten)]
     memory: MemoryArgs,
+    #[cfg(feature = "servers")]
+    #[command(flatten)]
+    #[serde(flatten)]
+    servers: ServerAccess,
     /// Certificates that are trusted besides the system's where servers have the sources.
     #[arg(skip)]
     #[serde(skip)]
@@ -106,6 +112,8 @@ impl From<CopyRun> for CopyArgs {
             control: setup.control,
             ssh: SshArgs::default(),
             memory: MemoryArgs::default(),
+            #[cfg(feature = "servers")]
+            servers: ServerAccess::default(),
         }
     }
 }
@@ -185,6 +193,8 @@ fn ends(args: &CopyArgs, terms: &mut Terms) -> Result<Ends> {
     if let Some(ends) = from_servers::ends(args, terms)? {
         return Ok(ends);
     }
+    #[cfg(feature = "servers")]
+    args.servers.check_unused()?;
     Ends::of(&args.paths, terms, &args.trust)
 }
 

@@ -3,10 +3,8 @@
 mod sources;
 
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -49,6 +47,8 @@ use sources::PutSources;
 use crate::asked::read;
 use crate::caller::Caller;
 use crate::exit::{self, usage};
+use crate::google::GoogleArgs;
+use crate::header::HeaderLine;
 use crate::output::{OutputArgs, report};
 use crate::s3::S3Args;
 use crate::summary;
@@ -93,6 +93,9 @@ pub struct PutArgs {
     s3: S3Args,
     #[command(flatten)]
     #[serde(flatten)]
+    google: GoogleArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
     server: ServerArgs,
     #[command(flatten)]
     #[serde(flatten)]
@@ -131,32 +134,6 @@ struct ServerArgs {
 impl Default for ServerArgs {
     fn default() -> Self {
         Self { header: Vec::new(), no_read_back: false, ca: None, retries: 8 }
-    }
-}
-
-/// A line of the head of a request.
-#[derive(Clone, Debug)]
-struct HeaderLine {
-    name: String,
-    value: String,
-}
-
-impl fmt::Display for HeaderLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.name, self.value)
-    }
-}
-
-impl FromStr for HeaderLine {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once(':').ok_or("must be 'Name: value'")?;
-        let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c.is_control());
-        if !plain(name.trim()) || !plain(value.trim()) {
-            return Err("must be 'Name: value'".to_owned());
-        }
-        Ok(Self { name: name.trim().to_lowercase(), value: value.trim().to_owned() })
     }
 }
 
@@ -232,6 +209,7 @@ impl From<PutRun> for PutArgs {
             output: OutputArgs::of(&setup),
             memory: MemoryArgs::default(),
             s3: S3Args::default(),
+            google: GoogleArgs::default(),
             server: ServerArgs { ca: setup.ca, ..ServerArgs::default() },
             patience: setup.retry_for.map_or_else(Patience::default, |retry_for| Patience { retry_for }),
             control: setup.control,
@@ -269,7 +247,8 @@ impl PutArgs {
         };
         let (ca, timeout) = (self.server.ca.clone(), self.spec.requests.timeout);
         let congestion = self.spec.control.congestion.for_servers()?;
-        Ok(ServerSettings { s3, ca, timeout, congestion, ..ServerSettings::from_env() })
+        let gs = self.google.asked()?;
+        Ok(ServerSettings { s3, gs, ca, timeout, congestion, ..ServerSettings::from_env() })
     }
 }
 

@@ -313,3 +313,45 @@ fn both_sides_have_logins_of_their_own() {
     let value = summary(&ran.out);
     assert_eq!(value["error_kind"], Value::from("authentication"), "{value}");
 }
+
+#[test]
+fn what_refusals_advise_is_an_option_of_copy() {
+    let Some((world, moto, nginx)) = both("what_refusals_advise_is_an_option_of_copy") else { return };
+    let endpoint = world.endpoint("there", &[]);
+    let secure = nginx.secure_url("tree/empty").to_string();
+    let ca = nginx.certificates().ca.display().to_string();
+    let asked = |words: &[&str]| {
+        let mut command = tidegate(&world, &moto);
+        finish(command.env_remove("AWS_ENDPOINT_URL_S3").args(["copy", "--retry-for=0s"]).args(words))
+    };
+    let (there, store) = (endpoint.at("in/"), moto.endpoint());
+    for to in [&there[..], "s3://bucket/in/"] {
+        let ran = asked(&["--s3-endpoint", &store, &secure, to]);
+        assert!(ran.code != 0 && ran.err.contains("given with --ca"), "{to}: {ran:?}");
+        let ran = asked(&["-q", "--s3-endpoint", &store, "--ca", &ca, &secure, to]);
+        assert!(ran.code == 0 && ran.err.is_empty(), "{to}: {ran:?}");
+    }
+    let words =
+        ["-q", "--s3-endpoint", &store, "s3://bucket/in/", &endpoint.at("from s3/")].map(str::to_owned);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    assert_eq!(asked(&words).code, 0);
+    assert_eq!(world.tree("there"), ["from s3/", "from s3/empty", "in/", "in/empty"]);
+    // A login for the destination.
+    let dav = Scripted::with_bodies(|request, _| {
+        let token = request.header("authorization") == Some("Bearer there");
+        let status = if token { "507 Insufficient Storage" } else { "401 Unauthorized" };
+        (http(status, &[("Content-Length", "0")], b""), Then::Keep)
+    });
+    let (from, to) = (world.text("www/tree/empty"), dav.url("in/").to_string());
+    let ran = asked(&[&from, &to]);
+    assert!(ran.code == 5 && ran.err.contains("a token into --header"), "{ran:?}");
+    let ran = asked(&["--header", "Authorization: Bearer there", &from, &to]);
+    assert!(ran.code == 4 && ran.err.contains("507"), "{ran:?}");
+    for (words, wanted) in [
+        (&["--ca", "x", &from, "copy"][..], "--ca is for servers, and no server is named"),
+        (&["--billing-project=x", &from, &there], "--billing-project is for servers, and no server is named"),
+        (&["--header=a: b", &secure, &there], "--header is for a WebDAV server as the destination"),
+    ] {
+        failed(&asked(words), 2, wanted);
+    }
+}

@@ -25,10 +25,10 @@ pub fn ends(args: &CopyArgs, terms: &mut Terms) -> Result<Option<Ends>> {
     let congestion = args.spec.control.congestion.for_servers()?;
     // Nothing is waited for where it is only said what would be done.
     let retry_for = if args.dry_run { Duration::ZERO } else { args.patience.retry_for };
-    let usual = ServerSettings::from_env();
+    let usual = args.servers.settings(args.ca.clone())?;
     // Who says nothing is away as well, and is not waited for longer.
     let timeout = usual.timeout.min(args.patience.retry_for.max(LEAST_TIMEOUT));
-    let settings = ServerSettings { ca: args.ca.clone(), congestion, retry_for, timeout, ..usual };
+    let settings = ServerSettings { congestion, retry_for, timeout, ..usual };
     let origin = Arc::new(ServerOrigin::new(&urls, settings)?);
     Ends::of_origin(origin, &urls[0], destination, terms, &args.trust).map(Some)
 }

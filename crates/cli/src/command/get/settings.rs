@@ -13,7 +13,6 @@ use tidegate_fetch::get::DownloadSettings as Settings;
 use tidegate_fetch::get::memory::Memory;
 use tidegate_fetch::host::ceilings::Ceilings;
 use tidegate_fetch::list;
-use tidegate_fetch::remote::gs_settings::GsSettings;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::sidecar::Sidecars;
 use tidegate_run::settings::StateArgs;
@@ -30,6 +29,7 @@ use tidegate_transfer::transfer::{Interrupt, Pace};
 use url::Url;
 
 use crate::exit::usage;
+use crate::google::GoogleArgs;
 use crate::s3::S3Args;
 
 /// Variables that stand for options.
@@ -123,12 +123,9 @@ pub struct ServerArgs {
     #[command(flatten)]
     #[serde(flatten)]
     s3: S3Args,
-    /// The server of gs:// [default: $STORAGE_EMULATOR_HOST, or `https://storage.googleapis.com`]
-    #[arg(long, help_heading = "Google Cloud Storage", value_name = "URL", hide_short_help = true)]
-    gs_endpoint: Option<String>,
-    /// A project of yours that pays for requests to buckets of Google's whose owners charge for them; none otherwise
-    #[arg(long, help_heading = "Google Cloud Storage", value_name = "PROJECT")]
-    billing_project: Option<String>,
+    #[command(flatten)]
+    #[serde(flatten)]
+    google: GoogleArgs,
 }
 
 /// Most connections to one host, or to each.
@@ -287,8 +284,7 @@ impl Default for ServerArgs {
             allow_pages: false,
             ftp_active: false,
             s3: S3Args::default(),
-            gs_endpoint: None,
-            billing_project: None,
+            google: GoogleArgs::default(),
         }
     }
 }
@@ -298,7 +294,7 @@ impl ServerArgs {
     pub fn servers(&self, spec: &GetSpec) -> Result<ServerSettings> {
         Ok(ServerSettings {
             s3: self.s3.asked()?,
-            gs: self.gs()?,
+            gs: self.google.asked()?,
             timeout: spec.requests.timeout,
             ca: self.ca.clone(),
             allow_downgrade: self.allow_downgrade,
@@ -307,16 +303,6 @@ impl ServerArgs {
             congestion: spec.control.congestion.for_servers()?,
             ..ServerSettings::from_env()
         })
-    }
-
-    /// What was asked for of Google's storage, if anything was: else the environment is read when it is needed.
-    fn gs(&self) -> Result<Option<GsSettings>> {
-        if self.gs_endpoint.is_none() && self.billing_project.is_none() {
-            return Ok(None);
-        }
-        let found =
-            GsSettings::from_environment(&|name| std::env::var(name).ok(), self.gs_endpoint.as_deref())?;
-        Ok(Some(GsSettings { project: self.billing_project.clone(), ..found }))
     }
 
     /// How files are got into `directory`.
