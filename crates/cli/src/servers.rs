@@ -23,6 +23,7 @@ pub use crate::servers::instead::{Instead, instead, options_typed};
 pub fn route(sources: &[OsString], destination: &OsStr) -> Result<Route, Error> {
     if end(destination).is_server() {
         check_put(sources, destination)?;
+        is_here(cfg!(feature = "ssh") || end(destination) != End::Sftp, "ssh", destination)?;
         is_here(cfg!(feature = "put"), "put", destination)?;
         return Ok(Route::Put);
     }
@@ -38,8 +39,12 @@ pub fn route(sources: &[OsString], destination: &OsStr) -> Result<Route, Error> 
 fn is_got(sources: &[OsString], destination: &OsStr) -> Result<bool, Error> {
     let is_directory = |place: &OsStr| place.as_encoded_bytes().ends_with(b"/");
     let is_here = matches!(Place::parse(destination)?, Place::Local(_));
-    let are_listed =
-        sources.iter().any(|source| matches!(end(source), End::Web | End::Ftp) && is_directory(source));
+    // What a name of a host that ssh reaches is of, a copy finds out.
+    let are_listed = sources.iter().any(|source| match end(source) {
+        End::Sftp => true,
+        End::Web | End::Ftp => is_directory(source),
+        _ => false,
+    });
     Ok(is_here && !are_listed && (is_directory(destination) || Path::new(destination).is_dir()))
 }
 
@@ -56,7 +61,7 @@ fn check_put(sources: &[OsString], destination: &OsStr) -> Result<(), Error> {
     let (to, there) = (end(destination), shown(destination));
     if Route::of(End::Local, to) != Some(Route::Put) {
         let other = if to == End::Ftp { ", not by FTP" } else { "" };
-        return Err(usage(format!("nothing is put to {there}: files are put to S3 and WebDAV{other}")));
+        return Err(usage(format!("nothing is put to {there}: files are put to S3, WebDAV and SFTP{other}")));
     }
     match check_at_servers(sources)? {
         Some(server) => is_here(cfg!(feature = "get"), "get", server),
@@ -76,5 +81,6 @@ fn check_at_servers(sources: &[OsString]) -> Result<Option<&OsStr>, Error> {
         return Err(usage(why));
     }
     is_here(cfg!(feature = "ftp") || end(server) != End::Ftp, "ftp", server)?;
+    is_here(cfg!(feature = "ssh") || end(server) != End::Sftp, "ssh", server)?;
     Ok(Some(server))
 }

@@ -14,6 +14,8 @@ mod queue;
 mod reading;
 pub mod s3;
 mod sending;
+#[cfg(feature = "sftp")]
+pub mod sftp;
 mod state;
 pub mod target;
 mod unfinished;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_transfer::error::Error;
+use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::text;
 use url::Url;
@@ -20,6 +21,8 @@ pub struct Record {
     pub path: RelPath,
     /// Its size, if whoever named it knows.
     pub bytes: Option<u64>,
+    /// When it was last modified, if whoever named it knows that as exactly as its server.
+    pub modified: Option<Timestamp>,
     /// What its content must sum up to.
     pub checksums: Checksums,
     /// Further header lines of HTTP requests for it, such as `Authorization`.
@@ -37,6 +40,7 @@ impl Record {
             urls: vec![url],
             path,
             bytes: None,
+            modified: None,
             checksums: Checksums::none(),
             headers: Vec::new(),
             group: None,

@@ -3,6 +3,7 @@
 //! A worker has a [`Remote`] of its own, and with it connections that stay warm from request to request.
 
 // What all protocols share.
+pub mod carrier;
 pub mod gs_settings;
 pub(crate) mod listing;
 pub(crate) mod login;
@@ -25,6 +26,8 @@ pub(crate) mod index;
 pub(crate) mod local;
 pub mod request;
 pub mod s3;
+#[cfg(feature = "sftp")]
+pub(crate) mod sftp;
 
 pub mod fresh;
 
@@ -75,6 +78,20 @@ pub struct Ask<'a> {
     pub range: Range<u64>,
     /// The version they must be of; anything else is refused as [`Why::Changed`].
     pub version: Option<&'a Version>,
+}
+
+impl Ask<'_> {
+    /// Why `version` is not what is asked for.
+    pub(crate) fn unfit(&self, version: &Version) -> Option<Refusal> {
+        if self.version.is_some_and(|wanted| wanted.differs(version)) {
+            let what = format!("{}: the file has changed on the server", shown(self.url));
+            return Some(Refusal::new(Why::Changed, what));
+        }
+        let start = self.range.start;
+        let size = version.bytes.filter(|&size| start > 0 && start >= size)?;
+        let what = format!("{}: the file ends at byte {size}, before the part asked for", shown(self.url));
+        Some(Refusal::new(Why::Senseless, what))
+    }
 }
 
 /// What tells one version of a server's file from the next, as far as the server says.

@@ -128,7 +128,7 @@ impl SourceOrigin for ServerOrigin {
         if setup.deletion.is_some()
             && let Some(url) = self.urls.iter().find(|url| !lists_all(url))
         {
-            let why = "--delete needs a listing that leaves nothing out, as s3:// and gs:// give: a page, FTP or WebDAV may leave out files that are there";
+            let why = "--delete needs a listing that leaves nothing out, as s3://, gs:// and sftp:// give: a page, FTP or WebDAV may leave out files that are there";
             return Err(usage(format!("{}: {why}", shown(url))));
         }
         let Setup { selection, terms, interrupt, .. } = setup;
@@ -138,10 +138,10 @@ impl SourceOrigin for ServerOrigin {
     }
 }
 
-/// Whether a listing of what lies there is whole, or fails: object stores number their pages. An index page may be a login's, and
+/// Whether a listing of what lies there is whole, or fails: object stores number their pages, and SFTP tells where a directory ends. An index page may be a login's, and
 /// FTP servers call a directory empty that they may not read.
 fn lists_all(url: &Url) -> bool {
-    matches!(url.scheme(), "s3" | "gs")
+    matches!(url.scheme(), "s3" | "gs" | "sftp")
 }
 
 /// Refuses what is asked for that no server's listing can answer.

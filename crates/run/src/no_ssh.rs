@@ -17,15 +17,35 @@ use tidegate_transfer::wire::ticket::Address;
 use tidegate_transfer::wire::way::Carriers;
 
 pub(crate) use self::NeverOverSsh as OverSsh;
-pub use self::{NoFarHost as FarHost, NoSshArgs as SshArgs};
+pub use self::{NoFarHost as FarHost, NoSshArgs as SshArgs, NoSshCommand as SshCommand};
 use crate::settings::TrustArgs;
 use crate::ssh::target::Target;
 pub use crate::ssh::words::Words;
 
+/// No program.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NoSshCommand {}
+
+#[cfg(feature = "servers")]
+impl NoSshCommand {
+    /// Nothing reaches hosts that have a server of SFTP.
+    pub fn carrier(
+        &self,
+    ) -> Result<Option<std::sync::Arc<dyn tidegate_fetch::remote::carrier::SftpCarrier>>> {
+        Ok(None)
+    }
+}
+
 /// No options.
 #[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
 #[serde(default)]
-pub struct NoSshArgs {}
+pub struct NoSshArgs {
+    /// No program that is run.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub command: NoSshCommand,
+}
 
 impl NoSshArgs {
     /// All of nothing makes sense together.

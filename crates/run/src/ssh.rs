@@ -7,6 +7,8 @@ mod elf;
 mod install;
 mod noise;
 mod session;
+#[cfg(feature = "servers")]
+mod sftp;
 pub mod target;
 mod via;
 mod words;
@@ -16,6 +18,8 @@ use std::sync::Arc;
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+#[cfg(feature = "servers")]
+use tidegate_fetch::remote::carrier::SftpCarrier;
 use tidegate_spec::form::text_option;
 use tidegate_transfer::error::{Result, usage};
 use tidegate_transfer::terms::DataPlane;
@@ -34,14 +38,50 @@ use crate::ssh::target::Target;
 use crate::ssh::via::Via;
 pub use crate::ssh::words::Words;
 
-/// How a host is reached by ssh.
+/// The program that is ssh.
 #[derive(Clone, Debug, Args, Serialize, Deserialize)]
 #[serde(default)]
-#[command(next_help_heading = "Hosts over ssh (user@host:path)")]
-pub struct SshArgs {
+pub struct SshCommand {
     /// The command that is run for ssh, with its options, as in 'ssh -p 2222'
     #[arg(short = 'e', long, value_name = "COMMAND", default_value = "ssh")]
     ssh: String,
+}
+
+impl Default for SshCommand {
+    fn default() -> Self {
+        Self { ssh: "ssh".to_owned() }
+    }
+}
+
+impl SshCommand {
+    /// The words of the command.
+    fn words(&self) -> Result<Vec<String>> {
+        let words = crate::words::split(&self.ssh).unwrap_or_default();
+        match words.first() {
+            Some(_) => Ok(words),
+            None => Err(usage(format!(
+                "--ssh '{}' is no command: its quotes do not match or it is empty",
+                self.ssh
+            ))),
+        }
+    }
+
+    /// What reaches hosts that have a server of SFTP.
+    #[cfg(feature = "servers")]
+    pub fn carrier(&self) -> Result<Option<Arc<dyn SftpCarrier>>> {
+        Ok(Some(Arc::new(sftp::SshSubsystem::new(self.words()?))))
+    }
+}
+
+/// How a host is reached by ssh.
+#[derive(Clone, Debug, Default, Args, Serialize, Deserialize)]
+#[serde(default)]
+#[command(next_help_heading = "Hosts over ssh (user@host:path)")]
+pub struct SshArgs {
+    /// The program that is run.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub command: SshCommand,
     /// Which way data takes to a host that is reached by ssh
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     via: Via,
@@ -93,37 +133,12 @@ mod installed {
     }
 }
 
-impl Default for SshArgs {
-    fn default() -> Self {
-        Self {
-            ssh: "ssh".to_owned(),
-            via: Via::default(),
-            port_range: None,
-            advertise: None,
-            remote_path: None,
-            install_remote: None,
-        }
-    }
-}
-
 impl SshArgs {
     /// Whether all of it makes sense together.
     pub fn check(&self) -> Result<()> {
         match self.remote_path.is_some() && self.install_remote.is_some() {
             true => Err(usage("--install-remote cannot be used with --remote-path")),
             false => Ok(()),
-        }
-    }
-
-    /// The words of the command.
-    fn command_words(&self) -> Result<Vec<String>> {
-        let words = crate::words::split(&self.ssh).unwrap_or_default();
-        match words.first() {
-            Some(_) => Ok(words),
-            None => Err(usage(format!(
-                "--ssh '{}' is no command: its quotes do not match or it is empty",
-                self.ssh
-            ))),
         }
     }
 

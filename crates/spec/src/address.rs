@@ -25,12 +25,14 @@ pub enum End {
     Bucket,
     /// An FTP server.
     Ftp,
+    /// A server of SFTP, which ssh reaches.
+    Sftp,
     /// A sequence archive.
     Archive,
 }
 
 /// The schemes of addresses.
-const SCHEMES: [(&str, End); 10] = [
+const SCHEMES: [(&str, End); 11] = [
     ("file", End::Local),
     ("tg", End::Endpoint),
     ("ssh", End::Ssh),
@@ -38,6 +40,7 @@ const SCHEMES: [(&str, End); 10] = [
     ("https", End::Web),
     ("ftp", End::Ftp),
     ("ftps", End::Ftp),
+    ("sftp", End::Sftp),
     ("s3", End::Store),
     ("gs", End::Bucket),
     ("gsiftp", End::GridFtp),
@@ -107,7 +110,7 @@ impl End {
 
     /// Whether it is a server of others, of which files are got.
     pub const fn is_server(self) -> bool {
-        matches!(self, Self::Web | Self::Store | Self::Bucket | Self::Ftp)
+        matches!(self, Self::Web | Self::Store | Self::Bucket | Self::Ftp | Self::Sftp)
     }
 
     /// Whether `address` is of such a server.
@@ -118,7 +121,7 @@ impl End {
 
 /// That a scheme is none of those that a job may have.
 fn unknown(scheme: &str) -> String {
-    let mut known: Vec<&str> = End::schemes(|end| end != End::Ssh).collect();
+    let mut known: Vec<&str> = End::schemes(|end| !matches!(end, End::Ssh | End::Sftp)).collect();
     let last = known.pop().unwrap_or_default();
     format!("{scheme}:// is not known; there are paths, {} and {last}", known.join(", "))
 }
@@ -128,11 +131,22 @@ impl Route {
     pub const fn of(from: End, to: End) -> Option<Self> {
         match (from, to) {
             (End::Local | End::Endpoint | End::Ssh, End::Local | End::Endpoint | End::Ssh)
-            | (End::Web | End::Store | End::Bucket | End::Ftp, End::Endpoint | End::Ssh) => Some(Self::Copy),
-            (End::Web | End::Store | End::Bucket | End::Ftp | End::Archive, End::Local) => Some(Self::Get),
+            | (End::Web | End::Store | End::Bucket | End::Ftp | End::Sftp, End::Endpoint | End::Ssh) => {
+                Some(Self::Copy)
+            }
+            (End::Web | End::Store | End::Bucket | End::Ftp | End::Sftp | End::Archive, End::Local) => {
+                Some(Self::Get)
+            }
             (
-                End::Local | End::Endpoint | End::Ssh | End::Web | End::Store | End::Bucket | End::Ftp,
-                End::Web | End::Store,
+                End::Local
+                | End::Endpoint
+                | End::Ssh
+                | End::Web
+                | End::Store
+                | End::Bucket
+                | End::Ftp
+                | End::Sftp,
+                End::Web | End::Store | End::Sftp,
             ) => Some(Self::Put),
             (End::GridFtp, End::GridFtp | End::Local | End::Ftp)
             | (End::Local | End::Ftp, End::GridFtp | End::Ftp) => Some(Self::GridFtp),
@@ -164,8 +178,9 @@ impl Route {
 
     /// The same for a job: a service has nobody to log in over ssh.
     pub fn of_job(source: &str, destination: &str) -> Result<Self, String> {
-        match [source, destination].iter().find(|address| scheme(address).as_deref() == Some("ssh")) {
-            Some(_) => Err(unknown("ssh")),
+        let by_ssh = |address: &&str| scheme(address).filter(|scheme| matches!(&**scheme, "ssh" | "sftp"));
+        match [source, destination].iter().find_map(by_ssh) {
+            Some(scheme) => Err(unknown(&scheme)),
             None => Self::between(source, destination),
         }
     }
@@ -230,6 +245,12 @@ mod tests {
             ("ssh://h/a", "/b", Some(Route::Copy)),
             ("gs://b/a", "/b", Some(Route::Get)),
             ("/a", "gs://b/a", None),
+            ("/a", "sftp://h/b", Some(Route::Put)),
+            ("sftp://h/b", "/a", Some(Route::Get)),
+            ("sftp://h/b", "tg://h/a", Some(Route::Copy)),
+            ("sftp://h/b", "s3://b/a", Some(Route::Put)),
+            ("tg://h/b", "sftp://h/a", Some(Route::Put)),
+            ("sftp://h/b", "gs://b/a", None),
         ] {
             assert_eq!(Route::between(from, to).ok(), route, "{from} {to}");
         }

@@ -66,7 +66,7 @@ impl SamplerKind {
         let (from, to) = (End::of(source).ok()?, End::of(destination).ok()?);
         let has = |end| from == end || to == end;
         match Route::of(from, to)? {
-            Route::Get if from.is_server() => Some(Self::Ranges),
+            Route::Get if from.is_server() && from != End::Sftp => Some(Self::Ranges),
             Route::GridFtp => Some(Self::GridFtp),
             // What the server gives is not what an endpoint makes of zeros.
             Route::Copy if from.is_server() => None,

@@ -1,4 +1,5 @@
-//! `tidegate put`: files of this host, of endpoints or of servers to an S3-compatible store or a WebDAV-style server.
+//! `tidegate put`: files of this host, of endpoints or of servers to an S3-compatible store, a WebDAV-style server or a server
+//! of SFTP.
 
 mod sources;
 
@@ -10,12 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
+#[cfg(not(feature = "ssh"))]
+use tidegate_contract::feature;
 use tidegate_contract::redact;
 use tidegate_contract::summary::{FailedFile, Summary};
 use tidegate_contract::text::count;
 use tidegate_control::{ByteCount, Stage};
 use tidegate_fetch::put::dav::DavTarget;
 use tidegate_fetch::put::s3::S3Target;
+#[cfg(feature = "ssh")]
+use tidegate_fetch::put::sftp::{SftpTarget, SftpWriting};
 use tidegate_fetch::put::target::Target;
 use tidegate_fetch::put::{Upload, UploadEvent as Event, UploadSettings as Settings};
 use tidegate_fetch::remote::s3::place::Object;
@@ -53,11 +58,11 @@ use crate::output::{OutputArgs, report};
 use crate::s3::S3Args;
 use crate::summary;
 
-/// Put files and directories into an S3-compatible store or onto a WebDAV server, verified and resumable.
+/// Put files and directories into an S3-compatible store, onto a WebDAV server or by SFTP, verified and resumable.
 ///
-/// The destination is s3://bucket/prefix/ or https://host/directory/. Sources are on this host, at an
+/// The destination is s3://bucket/prefix/, https://host/directory/ or sftp://user@host/directory/. Sources are on this host, at an
 /// endpoint (tg://…, name:/path), at a host that ssh reaches (user@host:path), or at servers: https://host/dir/,
-/// ftp://host/file, s3://bucket/prefix/, gs://bucket/key. `put dir DST` puts the tree at
+/// ftp://host/file, sftp://host/path, s3://bucket/prefix/, gs://bucket/key. `put dir DST` puts the tree at
 /// DST/dir, `put dir/ DST` its contents at DST. A single file is given DST as its name unless DST ends in
 /// a slash. Large files go to S3 in parts, several at a time; an upload that was interrupted goes on with
 /// the parts that are there. What is there already with the same content is skipped; nothing is deleted.
@@ -119,7 +124,7 @@ struct ServerArgs {
     #[arg(long, value_name = "LINE")]
     #[serde(with = "texts")]
     header: Vec<HeaderLine>,
-    /// Compare sizes only, instead of reading files back from a WebDAV server
+    /// Compare sizes only, instead of reading files back from a WebDAV or SFTP server
     #[arg(long)]
     no_read_back: bool,
     /// Certificates (PEM) to trust besides the system's
@@ -141,17 +146,23 @@ impl Default for ServerArgs {
 enum Place {
     S3(Object),
     Dav(Url),
+    #[cfg(feature = "ssh")]
+    Sftp(Url),
 }
 
 impl Place {
     fn parse(text: &OsStr) -> Result<Self> {
         let shown = redact::public_text(&text.to_string_lossy());
         let wrong = |why: &str| usage(format!("the destination {shown} {why}"));
-        let needed = "is none of s3://bucket/prefix/ and https://host/directory/";
+        let needed = "is none of s3://bucket/prefix/, https://host/directory/ and sftp://host/directory/";
         let url = text.to_str().and_then(|text| Url::parse(text).ok()).ok_or_else(|| wrong(needed))?;
         match url.scheme() {
             "s3" => Object::of(&url).map(Self::S3),
             "http" | "https" => Ok(Self::Dav(url)),
+            #[cfg(feature = "ssh")]
+            "sftp" => Ok(Self::Sftp(url)),
+            #[cfg(not(feature = "ssh"))]
+            "sftp" => Err(usage(feature::missing(&shown, "ssh"))),
             _ => Err(wrong(needed)),
         }
     }
@@ -161,6 +172,8 @@ impl Place {
         match self {
             Self::S3(object) => object.url(),
             Self::Dav(url) => Ok(url.clone()),
+            #[cfg(feature = "ssh")]
+            Self::Sftp(url) => Ok(url.clone()),
         }
     }
 
@@ -170,6 +183,8 @@ impl Place {
                 object.url().map_or_else(|_| format!("s3://{}", object.bucket), |url| url.to_string())
             }
             Self::Dav(url) => shown(url),
+            #[cfg(feature = "ssh")]
+            Self::Sftp(url) => shown(url),
         }
     }
 
@@ -192,6 +207,13 @@ impl Place {
                 let headers = args.server.header.iter().map(|line| (line.name.clone(), line.value.clone()));
                 let headers = headers.collect();
                 Arc::new(DavTarget::new(settings, url.clone(), single, headers, !args.server.no_read_back)?)
+            }
+            #[cfg(feature = "ssh")]
+            Self::Sftp(url) => {
+                let part = args.spec.requests.part_size;
+                let (reads_back, compares) = (!args.server.no_read_back, args.spec.checksum);
+                let writing = SftpWriting { part, reads_back, compares };
+                Arc::new(SftpTarget::new(settings, url, single, writing)?)
             }
         })
     }
@@ -242,13 +264,13 @@ impl PutArgs {
 
     fn servers(&self, place: &Place) -> Result<ServerSettings> {
         let s3 = match place {
-            Place::Dav(_) => self.s3.asked()?,
             Place::S3(_) => Some(self.s3.settings()?),
+            _ => self.s3.asked()?,
         };
         let (ca, timeout) = (self.server.ca.clone(), self.spec.requests.timeout);
         let congestion = self.spec.control.congestion.for_servers()?;
-        let gs = self.google.asked()?;
-        Ok(ServerSettings { s3, gs, ca, timeout, congestion, ..ServerSettings::from_env() })
+        let (gs, ssh) = (self.google.asked()?, self.ssh.command.carrier()?);
+        Ok(ServerSettings { s3, gs, ssh, ca, timeout, congestion, ..ServerSettings::from_env() })
     }
 }
 
@@ -258,6 +280,8 @@ impl PutArgs {
         let (to, store) = match place {
             Place::S3(_) => (place.shown(), servers.s3.as_ref().and_then(|s3| s3.endpoint.as_ref())),
             Place::Dav(url) => (url.to_string(), None),
+            #[cfg(feature = "ssh")]
+            Place::Sftp(url) => (url.to_string(), None),
         };
         let store = store.and_then(|url| Site::of(url.as_str()).ok()).map(|url| format!("at {url}"));
         let parts = format!("parts of {}", self.spec.requests.part_size);

@@ -201,7 +201,7 @@ mod tests {
             (&["--stall-timeout=9s", "a", "s3://b/"], "--stall-timeout is for copies between"),
             (&["--backup-dir=x", "--delete", "a", "s3://b/"], "is for copies between"),
             (&["--links=keep", "a", "s3://b/"], "'keep' for '--links' [possible values: skip, follow]"),
-            (&["a", "gs://b/"], "nothing is put to gs://b/: files are put to S3 and WebDAV"),
+            (&["a", "gs://b/"], "nothing is put to gs://b/: files are put to S3, WebDAV and SFTP"),
         ] {
             let why = typed(words).err().expect("refused");
             assert!(why.contains(wanted) && !why.contains('\n'), "{words:?}: {why}");

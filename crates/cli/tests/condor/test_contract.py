@@ -92,7 +92,7 @@ class Query(Case):
         self.assertEqual((ad["MultipleFileSupport"], ad["PluginType"], ad["ProtocolVersion"]), (True, "FileTransfer", 4))
 
     def test_it_names_its_schemes(self):
-        self.assertEqual(self.starter.query()[1]["SupportedMethods"], "tg,ssh,http,https,ftp,ftps,s3,gs")
+        self.assertEqual(self.starter.query()[1]["SupportedMethods"], "tg,ssh,http,https,ftp,ftps,sftp,s3,gs")
 
     def test_it_needs_no_home(self):
         self.assertEqual(self.starter.query(HOME=None)[0], 0)

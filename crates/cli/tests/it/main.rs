@@ -43,6 +43,7 @@ mod remote;
 mod same_names;
 mod self_test;
 mod serve;
+mod sftp;
 mod shared_queue;
 mod spread;
 mod spread_large;

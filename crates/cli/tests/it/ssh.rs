@@ -183,7 +183,7 @@ fn what_goes_wrong_is_said_in_one_line() {
     far.sshd.install("echo bang >&2; exit 9");
     far.refused(&[], 1, &["nothing came", "bang"]);
     std::fs::remove_file(far.sshd.programs.join("tidegate")).expect("removed");
-    far.refused(&[], 3, &["no `tidegate`", "PATH"]);
+    far.refused(&[], 3, &["no `tidegate`", "PATH", "sftp://dtn/PATH needs none there"]);
     far.sshd.install(&format!("echo Welcome; printf 'no end of line'; exec {program} \"$@\""));
     let greeted = far.copy(&["src/", &far.at("greeted/")]);
     assert!(greeted.code == 0 && greeted.err.is_empty(), "{greeted:?}");

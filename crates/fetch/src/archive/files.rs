@@ -292,6 +292,7 @@ pub fn records(
             urls: file.urls.clone(),
             path: path(row, &file.name, options)?,
             bytes: file.bytes,
+            modified: None,
             checksums: file.checksums.clone(),
             headers: Vec::new(),
             group: Some(Arc::clone(&group)),

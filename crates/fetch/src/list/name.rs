@@ -9,7 +9,7 @@ use tidegate_transfer::path::RelPath;
 use url::Url;
 
 /// What can be fetched.
-pub const SCHEMES: [&str; 7] = ["http", "https", "ftp", "ftps", "s3", "gs", "file"];
+pub const SCHEMES: [&str; 8] = ["http", "https", "ftp", "ftps", "sftp", "s3", "gs", "file"];
 
 /// Everything but what RFC 3986 calls unreserved, and `/`.
 const IN_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');

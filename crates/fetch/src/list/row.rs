@@ -131,7 +131,7 @@ impl FileRow {
         let group = group.map(Arc::from);
         self.meta.append(&mut self.values);
         let meta = Arc::new(std::mem::take(&mut self.meta));
-        Ok(Record { urls, path, bytes, checksums, headers, group, meta })
+        Ok(Record { urls, path, bytes, modified: None, checksums, headers, group, meta })
     }
 
     fn sums(&mut self) -> Result<Checksums> {

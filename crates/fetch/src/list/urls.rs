@@ -206,6 +206,7 @@ impl Entry {
             urls: self.urls,
             path,
             bytes: None,
+            modified: None,
             checksums: self.checksums,
             headers: self.headers,
             group: None,

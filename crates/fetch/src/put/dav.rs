@@ -15,7 +15,7 @@ use url::Url;
 
 use crate::foreign::io_words;
 use crate::put::target::{
-    Content, Md5Sum, PieceSums, Plan, Present, Stored, Target, UploadConnection, UploadFile,
+    Content, Md5Sum, PieceSums, Plan, Present, Stored, StoredPart, Target, UploadConnection, UploadFile,
 };
 use crate::remote::http::answer::{modified, why};
 use crate::remote::request::{HttpClient, Payload, Redirects, Reply, Requests, unanswered};
@@ -307,7 +307,7 @@ impl DavConnection {
         let bytes = reply.header("content-length").and_then(|length| length.parse().ok());
         let modified = modified(&reply.headers);
         reply.finish();
-        Ok(Some(Present { bytes, tag: tag.unwrap_or_default(), tag_is_md5: false, modified }))
+        Ok(Some(Present { bytes, tag: tag.unwrap_or_default(), modified, ..Present::default() }))
     }
 
     /// The MD5 of what the server has at `url`, read no further than it should go.
@@ -473,7 +473,7 @@ impl UploadConnection for DavConnection {
         _: &str,
         _: u32,
         _: &mut dyn Content,
-    ) -> Result<String, Refusal> {
+    ) -> Result<StoredPart, Refusal> {
         Err(no_parts(file))
     }
 

@@ -20,7 +20,8 @@ use self::sums::SumsSent;
 use crate::checksum::Crc64;
 use crate::foreign::io_words;
 use crate::put::target::{
-    Content, Md5Sum, PieceSums, Plan, Present, Stored, Target, UploadConnection, UploadFile, tag_of_parts,
+    Content, Md5Sum, PieceSums, Plan, Present, Stored, StoredPart, Target, UploadConnection, UploadFile,
+    tag_of_parts,
 };
 use crate::put::unfinished::UnfinishedUploads;
 use crate::remote::http::answer::modified;
@@ -161,6 +162,7 @@ impl S3Connection {
                     tag: reply.tag().unwrap_or_default(),
                     tag_is_md5: head::has_md5_tags(&reply.headers),
                     modified: head::kept_time(&reply.headers).or_else(|| modified(&reply.headers)),
+                    keeps_time: false,
                 };
                 reply.finish();
                 Ok(Some(present))
@@ -409,7 +411,7 @@ impl UploadConnection for S3Connection {
         id: &str,
         number: u32,
         body: &mut dyn Content,
-    ) -> Result<String, Refusal> {
+    ) -> Result<StoredPart, Refusal> {
         let object = self.object(file);
         let (PieceSums { md5, crc }, length) = (body.sums().unwrap_or_default(), body.length());
         let text = number.to_string();
@@ -443,7 +445,7 @@ impl UploadConnection for S3Connection {
             );
             return Err(damaged(what));
         }
-        Ok(tag)
+        Ok(StoredPart::sent(tag))
     }
 
     fn complete(

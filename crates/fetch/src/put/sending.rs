@@ -17,7 +17,9 @@ use tidegate_transfer::throttle::Throttle;
 use crate::host::put_off;
 use crate::put::queue::{Bytes, Chunk, PartContent, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::UploadState;
-use crate::put::target::{Content, DEFAULT_PART, PieceSums, Present, Stored, UploadConnection, UploadFile};
+use crate::put::target::{
+    Content, DEFAULT_PART, PieceSums, Present, Stored, StoredPart, UploadConnection, UploadFile,
+};
 use crate::remote::{Refusal, WARM, Why};
 
 /// How long one sleep lasts at most while something may end all.
@@ -192,7 +194,7 @@ impl Worker<'_> {
                 return shared.leave(file);
             }
             if let Some(present) = present.filter(|present| present.bytes == Some(file.size)) {
-                if shared.remembers(file, &present) {
+                if shared.remembers(file, &present) || shared.is_as_old(file, &present) {
                     return shared.same(file, &present);
                 }
                 // What comes in one answer is not asked for twice.
@@ -239,8 +241,12 @@ impl Worker<'_> {
         let (moved, sums) = (body.moved, body.sums());
         drop(body);
         match result {
-            Ok(Sent::Part(tag)) => {
+            Ok(Sent::Part(StoredPart { tag, was_there })) => {
                 drop(content);
+                if was_there {
+                    let range = file.plan.range(number, file.size);
+                    shared.already(&file, range.end - range.start);
+                }
                 shared.confirmed(&file, number, tag, sums.unwrap_or_default());
             }
             Ok(Sent::Whole(stored)) => {
@@ -318,8 +324,8 @@ impl Worker<'_> {
 
 /// What was sent.
 enum Sent {
-    /// A part, and its tag.
-    Part(String),
+    /// A part.
+    Part(StoredPart),
     /// A whole file.
     Whole(Stored),
 }

@@ -134,6 +134,14 @@ impl UploadState {
         !self.settings.checksum && !present.tag.is_empty() && known == Some(Self::memory(file, &present.tag))
     }
 
+    /// Whether what bears the file's name has its time, and the file was not stored with another one of the same second.
+    pub(crate) fn is_as_old(&self, file: &UploadFile, present: &Present) -> bool {
+        let known = self.settings.catalogue.as_ref().and_then(|all| all.lock().get(file.path.as_bytes()));
+        !self.settings.checksum
+            && present.is_as_old_as(file)
+            && known.is_none_or(|known| known.mtime == file.mtime())
+    }
+
     /// What is remembered: the tag stands for the content at the target, and the fingerprint for ours.
     fn memory(file: &UploadFile, tag: &str) -> Verified {
         let mut hasher = blake3::Hasher::new();
@@ -191,17 +199,22 @@ impl UploadState {
 
     /// Whether an earlier run has brought this part there; then it is confirmed.
     pub fn has(&self, file: &Arc<UploadFile>, number: u32, length: u64, sums: PieceSums) -> bool {
-        let mut state = file.state.lock();
+        let state = file.state.lock();
         let hex = data_encoding::HEXLOWER.encode(&sums.md5);
         let same = |part: &&crate::remote::s3::answer::Part| {
             part.number == number && part.bytes == length && part.tag == hex
         };
         let Some(tag) = state.have.iter().find(same).map(|part| part.tag.clone()) else { return false };
-        state.already += length;
         drop(state);
-        self.ledger.already(length);
+        self.already(file, length);
         self.confirmed(file, number, tag, sums);
         true
+    }
+
+    /// An earlier run has brought so much of the file there.
+    pub(crate) fn already(&self, file: &UploadFile, length: u64) {
+        file.state.lock().already += length;
+        self.ledger.already(length);
     }
 
     /// Part `number` is at the target.

@@ -169,7 +169,7 @@ impl UploadFile {
 }
 
 /// What already bears the file's name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Present {
     /// Its size.
     pub bytes: Option<u64>,
@@ -179,9 +179,16 @@ pub struct Present {
     pub(crate) tag_is_md5: bool,
     /// When it was modified: where it came from, if that is kept, else at the server.
     pub modified: Option<Timestamp>,
+    /// Whether that is the time that was set when it was stored, in whole seconds.
+    pub(crate) keeps_time: bool,
 }
 
 impl Present {
+    /// Whether it is of the file's time, as exactly as it is kept there.
+    pub(crate) fn is_as_old_as(&self, file: &UploadFile) -> bool {
+        self.keeps_time && self.modified.is_some_and(|time| time.seconds == file.mtime().seconds)
+    }
+
     /// Whether reading the file tells if it is this one.
     pub(crate) fn is_comparable(&self, file: &UploadFile) -> bool {
         let parts = self.tag.rsplit_once('-').map(|(_, count)| count.parse::<u32>());
@@ -200,6 +207,22 @@ pub struct Stored {
     pub tag: String,
     /// Whether its content, and not its size alone, was confirmed.
     pub verified: bool,
+}
+
+/// A part that is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPart {
+    /// Its tag.
+    pub tag: String,
+    /// Whether an earlier run had brought it, so that nothing was sent.
+    pub was_there: bool,
+}
+
+impl StoredPart {
+    /// One that was sent.
+    pub const fn sent(tag: String) -> Self {
+        Self { tag, was_there: false }
+    }
 }
 
 /// What is sent.
@@ -252,14 +275,14 @@ pub trait UploadConnection: Send {
     /// Begins an upload in parts, or continues one: its id and the parts that are there.
     fn begin(&mut self, file: &UploadFile) -> Result<(String, Vec<Part>), Refusal>;
 
-    /// Sends a part and has it confirmed; answers with its tag.
+    /// Sends a part and has it confirmed.
     fn put_part(
         &mut self,
         file: &UploadFile,
         id: &str,
         number: u32,
         body: &mut dyn Content,
-    ) -> Result<String, Refusal>;
+    ) -> Result<StoredPart, Refusal>;
 
     /// Puts the confirmed parts together and has the result confirmed.
     fn complete(

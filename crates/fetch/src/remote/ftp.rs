@@ -10,7 +10,6 @@ mod listing;
 
 use std::collections::HashMap;
 use std::io::{self, Read};
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
@@ -147,7 +146,7 @@ impl Remote for Ftp {
         }
         let found = self.with(ask.url, |control| {
             let version = control.version(&path)?;
-            if let Some(refusal) = unfit(ask, &version) {
+            if let Some(refusal) = ask.unfit(&version) {
                 return Ok(Found::Refused(refusal));
             }
             if version.bytes == Some(0) {
@@ -187,7 +186,7 @@ impl Remote for Ftp {
             Ok(version)
         })?;
         let anything = Ask { range: 0..u64::MAX, ..ask.clone() };
-        unfit(&anything, &version).map_or(Ok(version), Err)
+        anything.unfit(&version).map_or(Ok(version), Err)
     }
 }
 
@@ -199,22 +198,16 @@ impl Lists for Ftp {
             let slash = if entry.is_directory { "/" } else { "" };
             let encoded = percent_encode(entry.name.as_bytes(), IN_NAME);
             let url = url.join(&format!("{encoded}{slash}")).ok()?;
-            Some(Link { url, name: entry.name.into_bytes(), is_directory: entry.is_directory })
+            Some(Link {
+                url,
+                name: entry.name.into_bytes(),
+                is_directory: entry.is_directory,
+                bytes: None,
+                modified: None,
+            })
         };
         Ok(entries.into_iter().filter_map(link).collect())
     }
-}
-
-/// Why `version` is not what is asked for.
-fn unfit(ask: &Ask<'_>, version: &Version) -> Option<Refusal> {
-    if ask.version.is_some_and(|wanted| wanted.differs(version)) {
-        let what = format!("{}: the file has changed on the server", shown(ask.url));
-        return Some(Refusal::new(Why::Changed, what));
-    }
-    let Range { start, .. } = ask.range;
-    let size = version.bytes.filter(|&size| start > 0 && start >= size)?;
-    let what = format!("{}: the file ends at byte {size}, before the part asked for", shown(ask.url));
-    Some(Refusal::new(Why::Senseless, what))
 }
 
 /// The path of a URL as the server takes it: relative to where a login begins (RFC 1738, section 3.2.2), so

@@ -6,6 +6,7 @@ use std::collections::{HashSet, VecDeque};
 use html5gum::{Token, Tokenizer};
 use percent_encoding::percent_decode_str;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::manifest::Timestamp;
 use tidegate_transfer::path::join;
 use url::{Position, Url};
 
@@ -55,6 +56,9 @@ pub(crate) struct Link {
     pub name: Vec<u8>,
     /// Whether it is a directory; then its URL ends in a slash.
     pub is_directory: bool,
+    /// Its size and its time, where the listing tells them as exactly as the server does.
+    pub bytes: Option<u64>,
+    pub modified: Option<Timestamp>,
 }
 
 impl<L: Lists> Index<L> {
@@ -84,7 +88,9 @@ impl<L: Lists> Index<L> {
             if !link.is_directory {
                 self.files += 1;
                 self.bounded(self.files, MAX_FILES, "files")?;
-                self.ready.push_back(Named::Record(Box::new(Record::new(link.url, path))));
+                let Link { bytes, modified, .. } = link;
+                let record = Record { bytes, modified, ..Record::new(link.url, path) };
+                self.ready.push_back(Named::Record(Box::new(record)));
                 continue;
             }
             if !(self.enters)(path.as_bytes()) {
@@ -224,7 +230,7 @@ fn link(page: &Url, href: &str) -> Option<Link> {
     let name: Vec<u8> = percent_decode_str(segment).collect();
     // One name; what decodes to several is no file of this directory.
     let name = if name.contains(&b'/') { b"..".to_vec() } else { name };
-    Some(Link { url, name, is_directory })
+    Some(Link { url, name, is_directory, bytes: None, modified: None })
 }
 
 #[cfg(test)]

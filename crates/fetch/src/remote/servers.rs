@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-#[cfg(not(feature = "ftp"))]
+#[cfg(not(all(feature = "ftp", feature = "sftp")))]
 use tidegate_contract::feature;
 use tidegate_transfer::error::Result;
 use url::Url;
@@ -20,6 +20,8 @@ use super::request::Requests;
 use super::s3;
 use super::s3::place::Object;
 pub use super::settings::{Proxies, ServerSettings};
+#[cfg(feature = "sftp")]
+use super::sftp::{Sftp, SftpContext};
 use super::tls::Tls;
 use super::{Ask, Opened, Refusal, Remote, Remotes, Version, Why, shown};
 pub use crate::list::SCHEMES;
@@ -33,6 +35,8 @@ pub struct Servers {
     gs: Arc<GsContext>,
     #[cfg(feature = "ftp")]
     ftp: Arc<ftp::FtpContext>,
+    #[cfg(feature = "sftp")]
+    sftp: Arc<SftpContext>,
     fresh: Option<Arc<FreshUrls>>,
     patience: Patience,
 }
@@ -49,6 +53,8 @@ impl Servers {
             gs: Arc::new(GsContext::new(settings.gs.clone(), requests())),
             #[cfg(feature = "ftp")]
             ftp: Arc::new(ftp::FtpContext::new(settings, &tls, &logins)),
+            #[cfg(feature = "sftp")]
+            sftp: Arc::new(SftpContext::of(settings)),
             http,
             fresh: None,
             patience: Patience::new(settings.retry_for, settings.interrupt.clone()),
@@ -73,6 +79,8 @@ impl Servers {
         match url.scheme() {
             #[cfg(feature = "ftp")]
             "ftp" | "ftps" => Box::new(Index::new(Ftp::new(Arc::clone(&self.ftp)), url, enters, patience)),
+            #[cfg(feature = "sftp")]
+            "sftp" => Box::new(Index::new(Sftp::new(Arc::clone(&self.sftp)), url, enters, patience)),
             _ => Box::new(Index::new(Http::new(Arc::clone(&self.http)), url, enters, patience)),
         }
     }
@@ -108,6 +116,8 @@ impl Remotes for Servers {
             gs,
             #[cfg(feature = "ftp")]
             ftp: Ftp::new(Arc::clone(&self.ftp)),
+            #[cfg(feature = "sftp")]
+            sftp: Sftp::new(Arc::clone(&self.sftp)),
             local: Local,
             fresh: self.fresh.clone(),
         })
@@ -121,6 +131,8 @@ struct Everything {
     gs: Gs,
     #[cfg(feature = "ftp")]
     ftp: Ftp,
+    #[cfg(feature = "sftp")]
+    sftp: Sftp,
     local: Local,
     fresh: Option<Arc<FreshUrls>>,
 }
@@ -145,9 +157,13 @@ impl Everything {
             "gs" => Ok(&mut self.gs),
             #[cfg(feature = "ftp")]
             "ftp" | "ftps" => Ok(&mut self.ftp),
+            #[cfg(feature = "sftp")]
+            "sftp" => Ok(&mut self.sftp),
             "file" => Ok(&mut self.local),
             #[cfg(not(feature = "ftp"))]
             "ftp" | "ftps" => Err(Refusal::new(Why::Senseless, feature::missing(&shown(ask.url), "ftp"))),
+            #[cfg(not(feature = "sftp"))]
+            "sftp" => Err(Refusal::new(Why::Senseless, feature::missing(&shown(ask.url), "ssh"))),
             other => {
                 let known = SCHEMES.join(", ");
                 let what =

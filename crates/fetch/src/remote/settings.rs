@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -10,6 +11,7 @@ use tidegate_transfer::congestion::CongestionName;
 use tidegate_transfer::transfer::Interrupt;
 use url::Url;
 
+use super::carrier::SftpCarrier;
 use super::gs_settings::GsSettings;
 use super::s3_settings::S3Settings;
 
@@ -45,6 +47,8 @@ pub struct ServerSettings {
     pub ftps_implicit_port: u16,
     /// Where `.netrc` is; `None` for no such file.
     pub netrc: Option<PathBuf>,
+    /// What reaches hosts by ssh, for `sftp`; `None` where nothing does.
+    pub ssh: Option<Arc<dyn SftpCarrier>>,
     /// The congestion control of connections; `None` for the system's.
     pub congestion: Option<CongestionName>,
 }
@@ -66,6 +70,7 @@ impl Default for ServerSettings {
             gs: None,
             ftps_implicit_port: 990,
             netrc: None,
+            ssh: None,
             congestion: None,
         }
     }

@@ -87,6 +87,13 @@ impl<T> Looks<T> {
         self.waiting.push_back((known, answered));
     }
 
+    /// What is known of the next file without asking.
+    pub fn know(&mut self, known: T, seen: Version) {
+        let (answer, answered) = sync_channel(1);
+        let _ = answer.send(Ok(seen));
+        self.waiting.push_back((known, answered));
+    }
+
     /// The next answer, which is waited for if no more may be asked; `None` if there is none yet.
     pub fn ready(&mut self) -> Option<(T, Result<Version>)> {
         if self.waiting.len() >= AHEAD {

@@ -82,7 +82,10 @@ impl<'w> Walk<'w> {
                     Named::Record(record) => match self.candidate(root, place, &record) {
                         Ok(Some(candidate)) => {
                             let url = candidate.url.clone();
-                            looks.ask(candidate, url);
+                            match listed_version(&record) {
+                                Some(seen) => looks.know(candidate, seen),
+                                None => looks.ask(candidate, url),
+                            }
                             true
                         }
                         Ok(None) => true,
@@ -177,6 +180,12 @@ fn noting(source: &ServerSource) -> impl Fn(&[u8], bool) + use<'_> {
             names.lock().add(name, is_directory);
         }
     }
+}
+
+/// Which version a listing says that a file is of, if that is all that its server would tell.
+fn listed_version(record: &Record) -> Option<Version> {
+    let (bytes, modified) = (Some(record.bytes?), Some(record.modified?));
+    Some(Version { bytes, modified, ranges: true, ..Version::default() })
 }
 
 /// The size that a server tells.

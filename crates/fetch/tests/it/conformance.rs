@@ -1,6 +1,7 @@
 //! Every store against a real server of its kind.
 
 use crate::common::conformance::{Subject, conforms};
+use crate::common::direct_sftp::{self, Direct, NO_SFTP};
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,9 +79,27 @@ fn file() -> Option<Subject> {
     })
 }
 
+fn sftp() -> Option<Subject> {
+    let root = tempfile::tempdir().expect("a directory");
+    let direct = Direct::new(&[])?;
+    let base = direct_sftp::url(root.path());
+    let [for_restart, for_count] = [0; 2].map(|_| Arc::clone(&direct));
+    Some(Subject {
+        remotes: Box::new(Servers::new(&direct.settings(settings()))),
+        root,
+        url: Box::new(move |path| Url::parse(&format!("{base}/{path}")).expect("a URL")),
+        restart: Some(Box::new(move || for_restart.end_all())),
+        connections: Some(Box::new(move || for_count.begun())),
+        denied: None,
+        written: None,
+        _server: Box::new(direct),
+    })
+}
+
 conforms!(http_in_clear, http(false), NO_NGINX);
 conforms!(https, http(true), NO_NGINX);
 conforms!(ftp_in_clear, ftp(Security::Clear), NO_VSFTPD);
 conforms!(ftps_explicit, ftp(Security::Explicit), NO_VSFTPD);
 conforms!(ftps_implicit, ftp(Security::Implicit), NO_VSFTPD);
+conforms!(sftp_files, sftp(), NO_SFTP);
 conforms!(file_urls, file(), "never");

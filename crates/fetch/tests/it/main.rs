@@ -20,4 +20,5 @@ mod pipe;
 mod put;
 mod redirects;
 mod s3;
+mod sftp;
 mod sidecars;

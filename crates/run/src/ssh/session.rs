@@ -19,7 +19,7 @@ use crate::ssh::SshArgs;
 use crate::ssh::conversation::{Answer, Asked, Order, Question, Ready, Report, SILENCE, Wanted, hear, say};
 use crate::ssh::install::{Executable, Placed, SHELL, UNSAFE};
 use crate::ssh::noise::skip_noise;
-use crate::ssh::target::Target;
+use crate::ssh::target::{SCHEME, Target};
 
 /// This program, beside those of other hosts.
 const OURS: &str = concat!("tidegate ", env!("CARGO_PKG_VERSION"));
@@ -66,7 +66,7 @@ pub struct Ssh {
 impl Ssh {
     /// As the user wants it.
     pub fn new(args: &SshArgs, target: &Target) -> Result<Self> {
-        let words = args.command_words()?;
+        let words = args.command.words()?;
         Ok(Self { words, target: target.clone(), program: args.remote_program()? })
     }
 
@@ -82,10 +82,7 @@ impl Ssh {
 
     /// A command that runs `program` at the other end.
     pub fn running(&self, program: &str, options: &[&str]) -> Command {
-        let mut command = Command::new(&self.words[0]);
-        command.args(&self.words[1..]);
-        // No terminal, which changes bytes; nobody else's agent and windows; no ports that are forwarded already.
-        command.args(["-T", "-a", "-x", "-o", "ClearAllForwardings=yes"]).args(options);
+        let mut command = prepared(&self.words, options);
         command.args(self.target.arguments()).arg(program);
         command
     }
@@ -119,26 +116,20 @@ impl Ssh {
             );
             return Error::new(ErrorKind::Denied, why);
         }
+        if let Some(error) = refused(&place, status.code(), complaint) {
+            return error;
+        }
         let (kind, why) = match status.code() {
             Some(127) => (
                 ErrorKind::NotFound,
                 format!(
-                    "there is no `tidegate` at {place} on the PATH of a command, in ~/.local/bin or in ~/.cargo/bin: {with_path}"
+                    "there is no `tidegate` at {place} on the PATH of a command, in ~/.local/bin or in ~/.cargo/bin: {with_path}; {}/PATH needs none there",
+                    place.replacen(SCHEME, "sftp://", 1)
                 ),
             ),
             Some(126) => {
                 (ErrorKind::Denied, format!("`tidegate` at {place} cannot be run{}", because(&last)))
             }
-            Some(255) if complaint.contains("Host key verification failed") => (
-                ErrorKind::Authentication,
-                format!(
-                    "ssh does not trust {place}: its host key is not the known one, or not known yet; `ssh` there says more"
-                ),
-            ),
-            Some(255) if complaint.contains("Permission denied") => {
-                (ErrorKind::Authentication, format!("ssh was not let in at {place}{}", because(&last)))
-            }
-            Some(255) => (ErrorKind::Connection, format!("ssh did not reach {place}{}", because(&last))),
             Some(_) if complaint.contains("--once of tidegate") => (
                 ErrorKind::Protocol,
                 format!(
@@ -158,6 +149,33 @@ impl Ssh {
         };
         Error::new(kind, why)
     }
+}
+
+/// A command of ssh of those words, to which the host and what is run there are added.
+pub(super) fn prepared(words: &[String], options: &[&str]) -> Command {
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]);
+    // No terminal, which changes bytes; nobody else's agent and windows; no ports that are forwarded already.
+    command.args(["-T", "-a", "-x", "-o", "ClearAllForwardings=yes"]).args(options);
+    command
+}
+
+/// Why ssh itself ended with `code`, if it did and not what it ran.
+pub(super) fn refused(place: &str, code: Option<i32>, complaint: &str) -> Option<Error> {
+    if code != Some(255) {
+        return None;
+    }
+    let last = complaint.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let because = if last.is_empty() { String::new() } else { format!(": {}", one_line(last)) };
+    let (kind, why) = if complaint.contains("Host key verification failed") {
+        let why = "its host key is not the known one, or not known yet; `ssh` there says more";
+        (ErrorKind::Authentication, format!("ssh does not trust {place}: {why}"))
+    } else if complaint.contains("Permission denied") {
+        (ErrorKind::Authentication, format!("ssh was not let in at {place}{because}"))
+    } else {
+        (ErrorKind::Connection, format!("ssh did not reach {place}{because}"))
+    };
+    Some(Error::new(kind, why))
 }
 
 impl Session {

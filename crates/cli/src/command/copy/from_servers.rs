@@ -28,7 +28,8 @@ pub fn ends(args: &CopyArgs, terms: &mut Terms) -> Result<Option<Ends>> {
     let usual = args.servers.settings(args.ca.clone())?;
     // Who says nothing is away as well, and is not waited for longer.
     let timeout = usual.timeout.min(args.patience.retry_for.max(LEAST_TIMEOUT));
-    let settings = ServerSettings { congestion, retry_for, timeout, ..usual };
+    let ssh = args.ssh.command.carrier()?;
+    let settings = ServerSettings { ssh, congestion, retry_for, timeout, ..usual };
     let origin = Arc::new(ServerOrigin::new(&urls, settings)?);
     Ends::of_origin(origin, &urls[0], destination, terms, &args.trust).map(Some)
 }

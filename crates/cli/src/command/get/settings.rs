@@ -16,6 +16,7 @@ use tidegate_fetch::list;
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::sidecar::Sidecars;
 use tidegate_run::settings::StateArgs;
+use tidegate_run::ssh::SshCommand;
 use tidegate_spec::archive::ArchiveSpec;
 use tidegate_spec::control::Control;
 use tidegate_spec::form::{listed, path_option, text_option, time};
@@ -120,6 +121,9 @@ pub struct ServerArgs {
     /// Let FTP servers connect to us
     #[arg(long, hide_short_help = true)]
     ftp_active: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    ssh: SshCommand,
     #[command(flatten)]
     #[serde(flatten)]
     s3: S3Args,
@@ -283,6 +287,7 @@ impl Default for ServerArgs {
             allow_downgrade: false,
             allow_pages: false,
             ftp_active: false,
+            ssh: SshCommand::default(),
             s3: S3Args::default(),
             google: GoogleArgs::default(),
         }
@@ -295,6 +300,7 @@ impl ServerArgs {
         Ok(ServerSettings {
             s3: self.s3.asked()?,
             gs: self.google.asked()?,
+            ssh: self.ssh.carrier()?,
             timeout: spec.requests.timeout,
             ca: self.ca.clone(),
             allow_downgrade: self.allow_downgrade,

@@ -14,6 +14,7 @@ use super::{World, finish};
 struct Daemon {
     home: PathBuf,
     programs: PathBuf,
+    has_sftp: bool,
 }
 
 impl Program for Daemon {
@@ -24,7 +25,8 @@ impl Program for Daemon {
             format!("AuthorizedKeysFile {}\nStrictModes no\nUsePAM no\nMaxStartups 100\n", at("authorized")),
             format!("SetEnv PATH={}:/usr/bin:/bin HOME={}\n", self.programs.display(), self.home.display()),
         ];
-        fs::write(dir.join("sshd.conf"), settings.concat()).expect("written");
+        let sftp = if self.has_sftp { "Subsystem sftp internal-sftp\n" } else { "" };
+        fs::write(dir.join("sshd.conf"), settings.concat() + sftp).expect("written");
         let mut command = Command::new(testkit::program("sshd").expect("it was there a moment ago"));
         command.args(["-D", "-e", "-f", &at("sshd.conf")]);
         command
@@ -45,6 +47,11 @@ pub struct Sshd {
 impl Sshd {
     /// Starts one in `world`, with `tidegate` among its programs; `None` where there is no sshd.
     pub fn start(world: &World, test: &str) -> Option<Self> {
+        Self::start_with(world, test, false)
+    }
+
+    /// The same, with a server of SFTP if it is to have one.
+    pub fn start_with(world: &World, test: &str, has_sftp: bool) -> Option<Self> {
         if testkit::program("sshd").is_none() {
             skip(test, "sshd is not installed (Debian package openssh-server)");
             return None;
@@ -65,7 +72,7 @@ impl Sshd {
         fs::copy(at("user.pub"), at("authorized")).expect("copied");
         let server = testkit::Server::start_in(
             directory.clone(),
-            Daemon { home: home.clone(), programs: programs.clone() },
+            Daemon { home: home.clone(), programs: programs.clone(), has_sftp },
         );
         let port = server.port();
         let host = fs::read_to_string(at("host.pub")).expect("a key");

@@ -2,5 +2,6 @@
 
 pub mod archive;
 pub mod conformance;
+pub mod direct_sftp;
 pub mod in_memory;
 pub mod moto;
