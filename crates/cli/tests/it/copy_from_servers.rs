@@ -150,7 +150,7 @@ fn filters_choose_what_is_copied_and_what_no_listing_answers_is_refused() {
     copy(&["--newer-than", "2100-01-01"], "none/");
     assert!(files(&world.path("there/none")).is_empty());
     for (option, wanted) in [
-        ("--delete", "--delete needs a listing that leaves nothing out, as s3:// and gs:// give"),
+        ("--delete", "--delete needs a listing that leaves nothing out, as s3://, gs:// and sftp:// give"),
         ("--move", "--move removes files at the source, and a server's files stay there"),
         ("--filter=:e .rules", "a server's listing has none to read them from"),
         ("--one-file-system", "a server tells of no file systems"),
