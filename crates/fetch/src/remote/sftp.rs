@@ -22,10 +22,10 @@ use url::Url;
 use self::attributes::{Attributes, FileKind};
 use self::body::{Pieces, SftpBody};
 use self::path::{path_of, url_within, within};
-use self::reply::{Name, Reply, Status};
+use self::reply::{Name, SftpReply, Status};
 use self::request::{Opening, Request};
 use self::session::Session;
-use self::trouble::Trouble;
+use self::trouble::SftpTrouble;
 use super::index::{Link, Lists};
 use super::{Ask, Opened, Refusal, Remote, Version, Why, shown};
 
@@ -50,7 +50,7 @@ impl Sftp {
     }
 
     /// Opens a file, and asks for its first bytes before it is known what it is.
-    fn begin(&self, ask: &Ask<'_>, path: &[u8]) -> Result<(Pieces, Attributes), Trouble> {
+    fn begin(&self, ask: &Ask<'_>, path: &[u8]) -> Result<(Pieces, Attributes), SftpTrouble> {
         loop {
             let mut taken = self.line.take(ask.url)?;
             let is_old = taken.is_old;
@@ -62,7 +62,7 @@ impl Sftp {
                     return Err(trouble);
                 }
                 // It was kept, and ended meanwhile.
-                Err(trouble) if is_old && !matches!(trouble, Trouble::Silent(_)) => continue,
+                Err(trouble) if is_old && !matches!(trouble, SftpTrouble::Silent(_)) => continue,
                 Err(trouble) => return Err(trouble),
             };
             let known = ask.version.and_then(|version| version.bytes);
@@ -164,10 +164,10 @@ impl Lists for Sftp {
 }
 
 /// What is in the directory at `path`, but for itself and what it lies in.
-fn names(session: &mut Session, path: &[u8]) -> Result<Vec<Name>, Trouble> {
+fn names(session: &mut Session, path: &[u8]) -> Result<Vec<Name>, SftpTrouble> {
     let handle = session.handle(&Request::OpenDirectory(path))?;
     let mut names = Vec::new();
-    let read = || -> Result<(), Trouble> {
+    let read = || -> Result<(), SftpTrouble> {
         loop {
             for reply in session.all(&[Request::ReadDirectory(&handle); LISTED_AHEAD])? {
                 let Some(some) = reply.names()? else { return Ok(()) };
@@ -181,7 +181,7 @@ fn names(session: &mut Session, path: &[u8]) -> Result<Vec<Name>, Trouble> {
 }
 
 /// Has links be what they lead to, if that is there; answers with which of the names were links.
-fn follow(session: &mut Session, path: &[u8], names: &mut [Name]) -> Result<Vec<bool>, Trouble> {
+fn follow(session: &mut Session, path: &[u8], names: &mut [Name]) -> Result<Vec<bool>, SftpTrouble> {
     let are_links: Vec<bool> = names
         .iter()
         .map(|name| matches!(name.attributes.kind(), FileKind::Link | FileKind::Untold))
@@ -192,9 +192,9 @@ fn follow(session: &mut Session, path: &[u8], names: &mut [Name]) -> Result<Vec<
         let asked: Vec<Request<'_>> = paths.iter().map(|path| Request::Stat(path)).collect();
         for (&at, reply) in some.iter().zip(session.all(&asked)?) {
             match reply {
-                Reply::Attributes(attributes) => names[at].attributes = attributes,
+                SftpReply::Attributes(attributes) => names[at].attributes = attributes,
                 // It stays a link that leads nowhere.
-                Reply::Status(Status {
+                SftpReply::Status(Status {
                     code: Status::NO_SUCH_FILE | Status::DENIED | Status::FAILURE,
                     ..
                 }) => {}

@@ -18,7 +18,7 @@ use crate::remote::sftp::path::within;
 use crate::remote::sftp::reply::Status;
 use crate::remote::sftp::request::{Opening, Request};
 use crate::remote::sftp::session::Session;
-use crate::remote::sftp::trouble::Trouble;
+use crate::remote::sftp::trouble::SftpTrouble;
 use crate::remote::{Refusal, Why, shown};
 
 /// The ids of uploads that were begun by this run and by an earlier one.
@@ -40,7 +40,7 @@ impl SftpConnection {
     fn with<T>(
         &self,
         place: &Place,
-        work: impl FnMut(&mut Session) -> Result<T, Trouble>,
+        work: impl FnMut(&mut Session) -> Result<T, SftpTrouble>,
     ) -> Result<T, Refusal> {
         self.line.with(&self.shared.base, work).map_err(|trouble| refusal(trouble, place))
     }
@@ -50,19 +50,19 @@ impl SftpConnection {
         &self,
         place: &Place,
         body: &mut dyn Content,
-        mut work: impl FnMut(&mut Session, &mut dyn Content) -> Result<T, Trouble>,
+        mut work: impl FnMut(&mut Session, &mut dyn Content) -> Result<T, SftpTrouble>,
     ) -> Result<T, Refusal> {
         let mut begun = false;
         self.with(place, |session| {
             if std::mem::replace(&mut begun, true) && !body.rewind() {
-                return Err(Trouble::Refused(Refusal::new(Why::Broken, "the session of ssh ended")));
+                return Err(SftpTrouble::Refused(Refusal::new(Why::Broken, "the session of ssh ended")));
             }
             work(session, body)
         })
     }
 
     /// Has the directory at `path` be there.
-    fn make(&self, session: &mut Session, path: &[u8]) -> Result<(), Trouble> {
+    fn make(&self, session: &mut Session, path: &[u8]) -> Result<(), SftpTrouble> {
         if matches!(path, b"/" | b"." | b"") || self.shared.made.lock().contains(path) {
             return Ok(());
         }
@@ -70,7 +70,7 @@ impl SftpConnection {
             let slash = path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
             self.make(session, &path[..slash])?;
             if !made(session, path)? {
-                return Err(Trouble::Status(Status { code: Status::DENIED, words: String::new() }));
+                return Err(SftpTrouble::Status(Status { code: Status::DENIED, words: String::new() }));
             }
         }
         let mut known = self.shared.made.lock();
@@ -87,11 +87,11 @@ impl SftpConnection {
         start: u64,
         body: &mut dyn Content,
         place: &Place,
-    ) -> Result<PieceSums, Trouble> {
+    ) -> Result<PieceSums, SftpTrouble> {
         let length = body.length();
         let written = file.write(start, body)?;
         let Some(sums) = body.sums().filter(|_| written == length) else {
-            return Err(Trouble::Refused(Refusal::new(
+            return Err(SftpTrouble::Refused(Refusal::new(
                 Why::Broken,
                 format!("{}: it was cut off", shown(&place.url)),
             )));
@@ -99,7 +99,7 @@ impl SftpConnection {
         if self.shared.reads_back && file.sum(start..start + length)? != sums.md5 {
             let what = format!("{}: read back, it is not what was sent", shown(&place.url));
             let error = Error::new(ErrorKind::Corrupt, what);
-            return Err(Trouble::Refused(Refusal::of(Why::Broken, error)));
+            return Err(SftpTrouble::Refused(Refusal::of(Why::Broken, error)));
         }
         Ok(sums)
     }
@@ -110,7 +110,7 @@ impl SftpConnection {
         mut there: RemoteFile<'_>,
         file: &UploadFile,
         place: &Place,
-    ) -> Result<Attributes, Trouble> {
+    ) -> Result<Attributes, SftpTrouble> {
         let mode = Some(file.listed.entry.mode & 0o777);
         let modified = u32::try_from(file.mtime().seconds).ok();
         if !there.set(Attributes { size: None, mode, modified })? {
@@ -125,13 +125,13 @@ impl SftpConnection {
         if attributes.size != Some(file.size) {
             let what = format!("{}: the server has another size than was sent", shown(&place.url));
             let error = Error::new(ErrorKind::Corrupt, what);
-            return Err(Trouble::Refused(Refusal::of(Why::Broken, error)));
+            return Err(SftpTrouble::Refused(Refusal::of(Why::Broken, error)));
         }
         Ok(attributes)
     }
 
     /// Gives an unfinished file its name.
-    fn rename(&self, session: &mut Session, place: &Place) -> Result<(), Trouble> {
+    fn rename(&self, session: &mut Session, place: &Place) -> Result<(), SftpTrouble> {
         if session.abilities.posix_rename {
             return session.done(&Request::PosixRename(&place.part, &place.path));
         }
@@ -165,7 +165,7 @@ impl SftpConnection {
         place: &Place,
         range: &std::ops::Range<u64>,
         md5: Md5Sum,
-    ) -> Result<bool, Trouble> {
+    ) -> Result<bool, SftpTrouble> {
         let mut there = RemoteFile::open(session, &place.part, Opening::Read)?;
         let has = there.is_begun(range)? && there.sum(range.clone())? == md5;
         there.leave()?;
@@ -174,14 +174,14 @@ impl SftpConnection {
 }
 
 /// Makes a directory, if it is not there; `false` if there is none to make it in.
-fn made(session: &mut Session, path: &[u8]) -> Result<bool, Trouble> {
+fn made(session: &mut Session, path: &[u8]) -> Result<bool, SftpTrouble> {
     let replies = session.all(&[Request::MakeDirectory(path), Request::Stat(path)])?;
     let Ok([made, seen]) = <[_; 2]>::try_from(replies) else { return Ok(false) };
     match seen.attributes() {
         Ok(seen) if seen.kind() == FileKind::Directory => Ok(true),
         Ok(_) => {
             let words = "a file lies where a directory is needed".to_owned();
-            Err(Trouble::Status(Status { code: u32::MAX, words }))
+            Err(SftpTrouble::Status(Status { code: u32::MAX, words }))
         }
         // What forbids it is told by who was to make it.
         Err(trouble) if trouble.is(Status::NO_SUCH_FILE) => match made.done() {
@@ -202,7 +202,7 @@ fn tag(attributes: &Attributes) -> String {
 }
 
 /// What is told of a file that could not be written.
-fn refusal(trouble: Trouble, place: &Place) -> Refusal {
+fn refusal(trouble: SftpTrouble, place: &Place) -> Refusal {
     let (kind, why) = match &trouble {
         trouble if trouble.is(Status::FAILURE) => (
             ErrorKind::Io,

@@ -10,7 +10,7 @@ use crate::put::target::Md5Sum;
 use crate::remote::sftp::attributes::Attributes;
 use crate::remote::sftp::request::{Opening, Request};
 use crate::remote::sftp::session::{Session, WINDOW};
-use crate::remote::sftp::trouble::Trouble;
+use crate::remote::sftp::trouble::SftpTrouble;
 use crate::remote::{Refusal, Why};
 
 /// The mode of an unfinished file: nobody else's.
@@ -27,7 +27,7 @@ pub(super) struct RemoteFile<'s> {
 
 impl<'s> RemoteFile<'s> {
     /// Opens the file at `path`; made by nobody else's leave if it is to be written.
-    pub fn open(session: &'s mut Session, path: &[u8], how: Opening) -> Result<Self, Trouble> {
+    pub fn open(session: &'s mut Session, path: &[u8], how: Opening) -> Result<Self, SftpTrouble> {
         let attributes = match how {
             Opening::Read => Attributes::default(),
             Opening::Write => Attributes { mode: Some(PRIVATE), ..Attributes::default() },
@@ -37,12 +37,12 @@ impl<'s> RemoteFile<'s> {
     }
 
     /// What it is.
-    pub fn attributes(&mut self) -> Result<Attributes, Trouble> {
+    pub fn attributes(&mut self) -> Result<Attributes, SftpTrouble> {
         self.session.attributes(&Request::Fstat(&self.handle))
     }
 
     /// Writes what comes of `content` from `start` on; answers with how much that was.
-    pub fn write(&mut self, start: u64, content: &mut dyn Read) -> Result<u64, Trouble> {
+    pub fn write(&mut self, start: u64, content: &mut dyn Read) -> Result<u64, SftpTrouble> {
         let mut under_way = HashMap::new();
         let written = self.write_ahead(start, content, &mut under_way);
         // After an error nobody waits for the rest.
@@ -55,7 +55,7 @@ impl<'s> RemoteFile<'s> {
         start: u64,
         content: &mut dyn Read,
         under_way: &mut HashMap<u32, u64>,
-    ) -> Result<u64, Trouble> {
+    ) -> Result<u64, SftpTrouble> {
         let (mut at, mut waiting) = (start, 0);
         let mut buffer = vec![0; self.session.lengths.write as usize];
         loop {
@@ -69,7 +69,7 @@ impl<'s> RemoteFile<'s> {
             }
             while waiting >= WINDOW || (length == 0 && waiting > 0) {
                 let (id, reply) = self.session.hear()?;
-                let unasked = Trouble::Senseless("an answer came to what was not asked");
+                let unasked = SftpTrouble::Senseless("an answer came to what was not asked");
                 waiting -= under_way.remove(&id).ok_or(unasked)?;
                 reply.done()?;
             }
@@ -80,14 +80,14 @@ impl<'s> RemoteFile<'s> {
     }
 
     /// The MD5 of `range`, as far as it is there.
-    pub fn sum(&mut self, range: Range<u64>) -> Result<Md5Sum, Trouble> {
+    pub fn sum(&mut self, range: Range<u64>) -> Result<Md5Sum, SftpTrouble> {
         let mut sum = Md5::new();
         self.read(range, &mut |data| sum.update(data))?;
         Ok(sum.finalize().into())
     }
 
     /// Whether something was written at the beginning of `range`: what was not holds zeros.
-    pub fn is_begun(&mut self, range: &Range<u64>) -> Result<bool, Trouble> {
+    pub fn is_begun(&mut self, range: &Range<u64>) -> Result<bool, SftpTrouble> {
         let mut is_begun = false;
         let front = range.start..range.end.min(range.start + PROBE);
         self.read(front, &mut |data| is_begun |= data.iter().any(|&byte| byte != 0))?;
@@ -95,7 +95,7 @@ impl<'s> RemoteFile<'s> {
     }
 
     /// Has `take` have what is in `range`, as far as it is there.
-    fn read(&mut self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), Trouble> {
+    fn read(&mut self, range: Range<u64>, take: &mut dyn FnMut(&[u8])) -> Result<(), SftpTrouble> {
         let length = u64::from(self.session.lengths.read);
         let mut at = range.start;
         while at < range.end {
@@ -110,7 +110,9 @@ impl<'s> RemoteFile<'s> {
                 let Some(data) = reply.data()? else { return Ok(()) };
                 let wanted = length.min(range.end - at);
                 if data.is_empty() || data.len() as u64 > wanted {
-                    return Err(Trouble::Senseless("an answer came of another length than was asked for"));
+                    return Err(SftpTrouble::Senseless(
+                        "an answer came of another length than was asked for",
+                    ));
                 }
                 take(&data);
                 at += data.len() as u64;
@@ -124,16 +126,16 @@ impl<'s> RemoteFile<'s> {
     }
 
     /// Has it have a mode and a time; `false` if the server keeps neither.
-    pub fn set(&mut self, attributes: Attributes) -> Result<bool, Trouble> {
+    pub fn set(&mut self, attributes: Attributes) -> Result<bool, SftpTrouble> {
         match self.session.done(&Request::SetAttributes(&self.handle, attributes)) {
             Ok(()) => Ok(true),
-            Err(Trouble::Status(_)) => Ok(false),
+            Err(SftpTrouble::Status(_)) => Ok(false),
             Err(trouble) => Err(trouble),
         }
     }
 
     /// Has it be on the server's disk, if the server can do that.
-    pub fn sync(&mut self) -> Result<(), Trouble> {
+    pub fn sync(&mut self) -> Result<(), SftpTrouble> {
         match self.session.abilities.fsync {
             true => self.session.done(&Request::Fsync(&self.handle)),
             false => Ok(()),
@@ -141,18 +143,18 @@ impl<'s> RemoteFile<'s> {
     }
 
     /// Closes it: some servers say only then that there was no room.
-    pub fn close(self) -> Result<(), Trouble> {
+    pub fn close(self) -> Result<(), SftpTrouble> {
         self.session.done(&Request::Close(&self.handle))
     }
 
     /// Closes it, whatever comes of that.
-    pub fn leave(self) -> Result<(), Trouble> {
+    pub fn leave(self) -> Result<(), SftpTrouble> {
         self.session.close(&self.handle)
     }
 }
 
 /// Fills `buffer` as far as `content` goes.
-fn fill(content: &mut dyn Read, buffer: &mut [u8]) -> Result<usize, Trouble> {
+fn fill(content: &mut dyn Read, buffer: &mut [u8]) -> Result<usize, SftpTrouble> {
     let mut filled = 0;
     while filled < buffer.len() {
         match content.read(&mut buffer[filled..]) {
@@ -160,7 +162,10 @@ fn fill(content: &mut dyn Read, buffer: &mut [u8]) -> Result<usize, Trouble> {
             Ok(count) => filled += count,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             Err(_) => {
-                return Err(Trouble::Refused(Refusal::new(Why::Broken, "what was to be sent was cut off")));
+                return Err(SftpTrouble::Refused(Refusal::new(
+                    Why::Broken,
+                    "what was to be sent was cut off",
+                )));
             }
         }
     }

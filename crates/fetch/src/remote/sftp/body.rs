@@ -8,7 +8,7 @@ use super::attributes::Attributes;
 use super::line::Taken;
 use super::request::Request;
 use super::session::WINDOW;
-use super::trouble::Trouble;
+use super::trouble::SftpTrouble;
 
 /// A read under way, or what came of it.
 struct Piece {
@@ -41,7 +41,7 @@ impl Pieces {
     }
 
     /// Asks for what comes next, as much as may be under way.
-    pub fn ask_ahead(&mut self) -> Result<(), Trouble> {
+    pub fn ask_ahead(&mut self) -> Result<(), SftpTrouble> {
         let length = u64::from(self.taken.session.lengths.read);
         let front = self.pieces.front().map_or(self.next, |piece| piece.range.start);
         while self.next < self.end && self.next - front < WINDOW {
@@ -53,13 +53,13 @@ impl Pieces {
         Ok(())
     }
 
-    fn ask(&mut self, range: &Range<u64>) -> Result<u32, Trouble> {
+    fn ask(&mut self, range: &Range<u64>) -> Result<u32, SftpTrouble> {
         let length = (range.end - range.start) as u32;
         self.taken.session.ask(&Request::Read { handle: &self.handle, offset: range.start, length })
     }
 
     /// Asks what the file is.
-    pub fn ask_attributes(&mut self) -> Result<(), Trouble> {
+    pub fn ask_attributes(&mut self) -> Result<(), SftpTrouble> {
         self.told = None;
         let asked = self.taken.session.ask(&Request::Fstat(&self.handle))?;
         if let Some(before) = self.asked.replace(asked) {
@@ -69,7 +69,7 @@ impl Pieces {
     }
 
     /// What the file is, which was asked for before.
-    pub fn attributes(&mut self) -> Result<Attributes, Trouble> {
+    pub fn attributes(&mut self) -> Result<Attributes, SftpTrouble> {
         loop {
             if let Some(told) = self.told {
                 return Ok(told);
@@ -97,14 +97,14 @@ impl Pieces {
     }
 
     /// Takes one answer in.
-    fn hear(&mut self) -> Result<(), Trouble> {
+    fn hear(&mut self) -> Result<(), SftpTrouble> {
         let (id, reply) = self.taken.session.hear()?;
         if self.asked == Some(id) {
             self.asked = None;
             self.told = Some(reply.attributes()?);
             return Ok(());
         }
-        let unasked = Trouble::Senseless("an answer came to what was not asked");
+        let unasked = SftpTrouble::Senseless("an answer came to what was not asked");
         let at =
             self.pieces.iter().position(|piece| piece.id == id && piece.data.is_none()).ok_or(unasked)?;
         // What lies behind the end of the file was asked for before its size was known.
@@ -115,7 +115,7 @@ impl Pieces {
         let Range { start, end } = self.pieces[at].range;
         data.truncate((end - start) as usize);
         if data.is_empty() {
-            return Err(Trouble::Senseless("an answer came without any bytes"));
+            return Err(SftpTrouble::Senseless("an answer came without any bytes"));
         }
         let come = start + data.len() as u64;
         self.pieces[at].range.end = come;
@@ -130,7 +130,7 @@ impl Pieces {
     }
 
     /// The bytes that come next, and where they begin. Behind the last read it is asked what the file is by then.
-    fn front(&mut self) -> Result<(u64, Vec<u8>), Trouble> {
+    fn front(&mut self) -> Result<(u64, Vec<u8>), SftpTrouble> {
         loop {
             self.ask_ahead()?;
             if self.next >= self.end && !self.is_ending {
@@ -183,10 +183,10 @@ impl SftpBody {
     /// Has bytes ready. With the last of them it is known whether they are all of one version.
     fn refill(&mut self) -> io::Result<()> {
         let Some(pieces) = &mut self.pieces else { return Ok(()) };
-        let mut next = || -> Result<(Vec<u8>, Option<Attributes>), Trouble> {
+        let mut next = || -> Result<(Vec<u8>, Option<Attributes>), SftpTrouble> {
             let (at, data) = pieces.front()?;
             if at != self.at {
-                return Err(Trouble::Senseless("bytes of another place came than were asked for"));
+                return Err(SftpTrouble::Senseless("bytes of another place came than were asked for"));
             }
             if at + (data.len() as u64) < self.end {
                 return Ok((data, None));
@@ -221,17 +221,17 @@ impl SftpBody {
     }
 }
 
-fn lost(trouble: Trouble) -> io::Error {
+fn lost(trouble: SftpTrouble) -> io::Error {
     let (kind, what) = match trouble {
-        Trouble::Silent(timeout) => {
+        SftpTrouble::Silent(timeout) => {
             (io::ErrorKind::TimedOut, format!("its server said nothing for {} s", timeout.as_secs()))
         }
-        Trouble::Lost(error) => (io::ErrorKind::UnexpectedEof, error.message),
-        Trouble::Senseless(what) => (io::ErrorKind::InvalidData, what.to_owned()),
-        Trouble::Status(status) => {
+        SftpTrouble::Lost(error) => (io::ErrorKind::UnexpectedEof, error.message),
+        SftpTrouble::Senseless(what) => (io::ErrorKind::InvalidData, what.to_owned()),
+        SftpTrouble::Status(status) => {
             (io::ErrorKind::Other, format!("its server cannot read it (status {})", status.code))
         }
-        Trouble::Refused(refusal) => (io::ErrorKind::Other, refusal.error.message),
+        SftpTrouble::Refused(refusal) => (io::ErrorKind::Other, refusal.error.message),
     };
     io::Error::new(kind, what)
 }

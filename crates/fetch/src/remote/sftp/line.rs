@@ -8,7 +8,7 @@ use tidegate_transfer::error::{Error, ErrorKind};
 use url::{Position, Url};
 
 use super::session::{Session, no_carrier};
-use super::trouble::Trouble;
+use super::trouble::SftpTrouble;
 use crate::remote::carrier::SftpCarrier;
 use crate::remote::settings::ServerSettings;
 
@@ -41,7 +41,7 @@ impl SftpContext {
     }
 
     /// Begins a session at the host of `url`, once few others begin.
-    fn session(&self, url: &Url) -> Result<Session, Trouble> {
+    fn session(&self, url: &Url) -> Result<Session, SftpTrouble> {
         let mut beginning = self.lock();
         while *beginning >= BEGUN_AT_ONCE {
             beginning = self.begun.wait(beginning).unwrap_or_else(PoisonError::into_inner);
@@ -57,19 +57,19 @@ impl SftpContext {
                 Ok(session)
             }
             // It has let others in: it is asked for too many.
-            Err(Trouble::Lost(error)) if is_login(&error) && self.proven.load(Relaxed) => {
-                Err(Trouble::Lost(Error { kind: ErrorKind::Busy, ..error }))
+            Err(SftpTrouble::Lost(error)) if is_login(&error) && self.proven.load(Relaxed) => {
+                Err(SftpTrouble::Lost(Error { kind: ErrorKind::Busy, ..error }))
             }
             Err(trouble) => Err(trouble),
         }
     }
 
     /// Begins one in the way that lets it in.
-    fn begin(&self, url: &Url) -> Result<Session, Trouble> {
+    fn begin(&self, url: &Url) -> Result<Session, SftpTrouble> {
         let shares = self.shares.load(Relaxed);
         match self.greet(url, shares) {
             // Where a login needs somebody to type, the user may have logged in before.
-            Err(Trouble::Lost(error)) if error.kind == ErrorKind::Authentication && !shares => {
+            Err(SftpTrouble::Lost(error)) if error.kind == ErrorKind::Authentication && !shares => {
                 let session = self.greet(url, true)?;
                 self.shares.store(true, Relaxed);
                 Ok(session)
@@ -78,9 +78,9 @@ impl SftpContext {
         }
     }
 
-    fn greet(&self, url: &Url, shares: bool) -> Result<Session, Trouble> {
+    fn greet(&self, url: &Url, shares: bool) -> Result<Session, SftpTrouble> {
         let carrier = self.carrier.as_ref().ok_or_else(no_carrier)?;
-        let channel = carrier.begin(url, shares).map_err(Trouble::Lost)?;
+        let channel = carrier.begin(url, shares).map_err(SftpTrouble::Lost)?;
         Session::greet(channel, self.timeout)
     }
 }
@@ -128,7 +128,7 @@ impl SftpLine {
     }
 
     /// A session with the server of `url`: the one that is kept, or a new one.
-    pub fn take(&self, url: &Url) -> Result<Taken, Trouble> {
+    pub fn take(&self, url: &Url) -> Result<Taken, SftpTrouble> {
         let place = url[Position::BeforeUsername..Position::AfterPort].to_owned();
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (session, is_old) = match kept {
@@ -143,13 +143,13 @@ impl SftpLine {
     pub fn with<T>(
         &self,
         url: &Url,
-        mut work: impl FnMut(&mut Session) -> Result<T, Trouble>,
-    ) -> Result<T, Trouble> {
+        mut work: impl FnMut(&mut Session) -> Result<T, SftpTrouble>,
+    ) -> Result<T, SftpTrouble> {
         loop {
             let mut taken = self.take(url)?;
             match work(&mut taken.session) {
                 Err(trouble) if trouble.loses_session() => {
-                    if !taken.is_old || matches!(trouble, Trouble::Silent(_)) {
+                    if !taken.is_old || matches!(trouble, SftpTrouble::Silent(_)) {
                         return Err(trouble);
                     }
                 }

@@ -34,7 +34,7 @@ pub(crate) struct Name {
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub(crate) enum SftpReply {
     Status(Status),
     Handle(Vec<u8>),
     Data(Vec<u8>),
@@ -44,7 +44,7 @@ pub(crate) enum Reply {
     Extended(Vec<u8>),
 }
 
-impl Reply {
+impl SftpReply {
     /// Reads a packet behind its length: the number of what it answers, and the answer.
     pub fn read(packet: &[u8]) -> Option<(u32, Self)> {
         let mut fields = Fields::new(packet);
@@ -122,13 +122,13 @@ pub(crate) struct Lengths {
 }
 
 /// What every server takes.
-const LEAST: u32 = 32 << 10;
+const USUAL: u32 = 32 << 10;
 /// The longest that is used: OpenSSH's limit is a little less.
-const MOST: u32 = 255 << 10;
+const MAX_LENGTH: u32 = 255 << 10;
 
 impl Default for Lengths {
     fn default() -> Self {
-        Self { read: LEAST, write: LEAST }
+        Self { read: USUAL, write: USUAL }
     }
 }
 
@@ -139,8 +139,8 @@ impl Lengths {
         fields.u64()?;
         // 0 is no limit.
         let length = |limit: u64| match limit {
-            0 => MOST,
-            limit => limit.min(u64::from(MOST)).max(1) as u32,
+            0 => MAX_LENGTH,
+            limit => limit.min(u64::from(MAX_LENGTH)).max(1) as u32,
         };
         Some(Self { read: length(fields.u64()?), write: length(fields.u64()?) })
     }
@@ -151,20 +151,20 @@ mod tests {
     use super::*;
     use crate::remote::sftp::packet::{LENGTH, MAX_PACKET, Packet};
 
-    fn read(packet: Packet) -> Option<(u32, Reply)> {
-        Reply::read(&packet.finish()[LENGTH..])
+    fn read(packet: Packet) -> Option<(u32, SftpReply)> {
+        SftpReply::read(&packet.finish()[LENGTH..])
     }
 
     #[test]
     fn answers_are_read() {
-        let status = |code, words: &str| Reply::Status(Status { code, words: words.to_owned() });
+        let status = |code, words: &str| SftpReply::Status(Status { code, words: words.to_owned() });
         let packet = Packet::new(101).u32(7).u32(2).string(b"No such file").string(b"");
         assert_eq!(read(packet), Some((7, status(2, "No such file"))));
         assert_eq!(read(Packet::new(101).u32(7).u32(4)), Some((7, status(4, ""))));
-        assert_eq!(read(Packet::new(103).u32(1).string(b"xy")), Some((1, Reply::Data(b"xy".to_vec()))));
+        assert_eq!(read(Packet::new(103).u32(1).string(b"xy")), Some((1, SftpReply::Data(b"xy".to_vec()))));
         let names = Packet::new(104).u32(1).u32(1).string(b"\xff").string(b"-rw- \xff").u32(0);
         let name = Name { name: b"\xff".to_vec(), attributes: Attributes::default() };
-        assert_eq!(read(names), Some((1, Reply::Names(vec![name]))));
+        assert_eq!(read(names), Some((1, SftpReply::Names(vec![name]))));
     }
 
     #[test]
@@ -180,7 +180,7 @@ mod tests {
         ] {
             assert_eq!(read(packet), None);
         }
-        assert_eq!(Reply::read(b""), None);
+        assert_eq!(SftpReply::read(b""), None);
     }
 
     #[test]
@@ -200,16 +200,16 @@ mod tests {
             let packet = Packet::new(0).u64(1 << 18).u64(read).u64(write).u64(0).finish();
             Lengths::read(&packet[LENGTH + 1..])
         };
-        assert_eq!(told(261_120, 0), Some(Lengths { read: 261_120, write: MOST }));
-        assert_eq!(told(u64::MAX, 1000), Some(Lengths { read: MOST, write: 1000 }));
-        assert!((MOST as usize) < MAX_PACKET);
+        assert_eq!(told(261_120, 0), Some(Lengths { read: 261_120, write: MAX_LENGTH }));
+        assert_eq!(told(u64::MAX, 1000), Some(Lengths { read: MAX_LENGTH, write: 1000 }));
+        assert!((MAX_LENGTH as usize) < MAX_PACKET);
         assert_eq!(Lengths::read(b"short"), None);
     }
 
     proptest::proptest! {
         #[test]
         fn no_bytes_are_too_strange(bytes in proptest::collection::vec(proptest::num::u8::ANY, 0..200)) {
-            Reply::read(&bytes);
+            SftpReply::read(&bytes);
             Abilities::read(&bytes);
             Lengths::read(&bytes);
         }

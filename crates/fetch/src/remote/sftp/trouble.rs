@@ -12,7 +12,7 @@ use crate::remote::{Refusal, Why, shown};
 
 /// Why something did not work.
 #[derive(Debug)]
-pub(crate) enum Trouble {
+pub(crate) enum SftpTrouble {
     /// The server says so.
     Status(Status),
     /// The session ended, or could not be begun.
@@ -25,7 +25,7 @@ pub(crate) enum Trouble {
     Refused(Refusal),
 }
 
-impl Trouble {
+impl SftpTrouble {
     /// That of reading or writing the stream of a session.
     pub fn of_stream(error: &io::Error, timeout: Duration) -> Self {
         match error.kind() {
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn a_refusal_names_what_and_why_in_one_line() {
         let url = Url::parse("sftp://me@host/data/x").expect("a URL");
-        let status = |code, words: &str| Trouble::Status(Status { code, words: words.to_owned() });
+        let status = |code, words: &str| SftpTrouble::Status(Status { code, words: words.to_owned() });
         for (trouble, why, said) in [
             (
                 status(2, "No such file"),
@@ -112,10 +112,10 @@ mod tests {
             ),
             (status(3, "Permission denied"), Why::Denied, "does not let us"),
             (status(9, "a\nb\u{1b}"), Why::Senseless, "its server says: a"),
-            (Trouble::Silent(Duration::from_secs(60)), Why::Unreachable, "said nothing for 60 s"),
-            (Trouble::Senseless("what came is no packet"), Why::Senseless, "is the shell there silent"),
+            (SftpTrouble::Silent(Duration::from_secs(60)), Why::Unreachable, "said nothing for 60 s"),
+            (SftpTrouble::Senseless("what came is no packet"), Why::Senseless, "is the shell there silent"),
             (
-                Trouble::Lost(Error::new(ErrorKind::Authentication, "ssh was not let in at ssh://host")),
+                SftpTrouble::Lost(Error::new(ErrorKind::Authentication, "ssh was not let in at ssh://host")),
                 Why::Denied,
                 "ssh was not let in",
             ),
