@@ -38,7 +38,7 @@ pub(super) enum PutSources {
     /// Paths at an endpoint, or at a host that ssh reaches.
     Far(FarSources),
     /// Files of servers, the first of them at that address.
-    Servers(ServerOrigin, String),
+    Servers(Box<ServerOrigin>, String),
 }
 
 impl PutSources {
@@ -72,7 +72,7 @@ impl PutSources {
                 shown(source),
                 shown(&destination)
             ))),
-            None => Ok(Self::Servers(origin, urls[0].clone())),
+            None => Ok(Self::Servers(Box::new(origin), urls[0].clone())),
         }
     }
 
