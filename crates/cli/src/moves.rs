@@ -61,7 +61,7 @@ impl Get {
 
 #[cfg(feature = "put")]
 impl Put {
-    /// From a path of this host to `s3://bucket/prefix/` or `https://host/directory/`.
+    /// From a path of this host, at an endpoint or at a server to `s3://bucket/prefix/` or `https://host/directory/`.
     pub fn builder(from: impl Into<OsString>, to: impl Into<OsString>) -> PutBuilder {
         let (sources, destination) = (vec![from.into()], to.into());
         PutBuilder(PutRun { sources, destination, spec: PutSpec::default(), setup: setup() })

@@ -118,8 +118,8 @@ fn a_bucket_takes_what_is_newer_what_is_there_or_what_is_not() {
     let (ours, theirs) = (Some(b"here".to_vec()), Some(b"there!".to_vec()));
     for (option, wanted, sent) in [
         ("--update", [ours.clone(), theirs.clone(), ours.clone()], 2),
-        ("--ignore-existing", [theirs.clone(), theirs.clone(), ours.clone()], 1),
-        ("--existing", [ours.clone(), ours.clone(), None], 2),
+        ("--ignore-existing", [theirs.clone(), theirs, ours.clone()], 1),
+        ("--existing", [ours.clone(), ours, None], 2),
     ] {
         refill();
         let ran = copy(&world, &server, &["--json", option, "tree/", "s3://bucket/in/"]);

@@ -17,7 +17,7 @@ const TRIES: u32 = 5;
 /// The first wait before the next try of those; then twice as long, and so on.
 const WAIT: Duration = Duration::from_millis(200);
 /// The longest wait that a server may ask for.
-const MOST_ASKED: Duration = Duration::from_secs(60);
+const MAX_ASKED: Duration = Duration::from_secs(60);
 /// How often who waits looks whether it is over.
 const GLANCE: Duration = Duration::from_millis(20);
 
@@ -62,7 +62,7 @@ impl Patience {
                 false => self.outlast(&refusal)?,
             };
             wait *= 2;
-            self.rest(refusal.retry_after.unwrap_or(pause).min(MOST_ASKED))?;
+            self.rest(refusal.retry_after.unwrap_or(pause).min(MAX_ASKED))?;
         }
         unreachable!("it is tried for ever otherwise")
     }

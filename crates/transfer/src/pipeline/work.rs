@@ -453,18 +453,18 @@ mod tests {
         let queue = Arc::new(WorkQueue::new(Some(2 * SEGMENT), true));
         queue.push([whole(7)]);
         assert!(queue.take(|| Admission::Leave, &Mutex::default()).is_none(), "there is work, for others");
-        let may = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let may = Arc::new(AtomicBool::new(false));
         let waiting = {
             let (queue, may) = (Arc::clone(&queue), Arc::clone(&may));
             std::thread::spawn(move || {
-                let turn = || match may.load(std::sync::atomic::Ordering::Relaxed) {
+                let turn = || match may.load(Relaxed) {
                     true => Admission::Take,
                     false => Admission::Wait,
                 };
                 queue.take(turn, &Mutex::default()).is_some()
             })
         };
-        may.store(true, std::sync::atomic::Ordering::Relaxed);
+        may.store(true, Relaxed);
         queue.nudge();
         assert!(waiting.join().expect("no panic"));
     }

@@ -36,7 +36,7 @@ pub(super) enum PutSources {
     /// Paths of this host.
     Local(Vec<Vec<u8>>),
     /// Paths at an endpoint, or at a host that ssh reaches.
-    Far(FarSources),
+    Far(Box<FarSources>),
     /// Files of servers, the first of them at that address.
     Servers(Box<ServerOrigin>, String),
 }
@@ -50,7 +50,7 @@ impl PutSources {
         args: &PutArgs,
     ) -> Result<Self> {
         if !typed.iter().any(|source| end(source).is_server()) {
-            let far = |place, paths| Self::Far(FarSources::new(place, paths));
+            let far = |place, paths| Self::Far(Box::new(FarSources::new(place, paths)));
             return Ok(match sources(typed)? {
                 Sources::Local(paths) => Self::Local(paths),
                 Sources::Endpoint(address, paths) => far(FarPlace::Endpoint(address), paths),
