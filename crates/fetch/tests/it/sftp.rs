@@ -1,6 +1,7 @@
 //! Files to OpenSSH's server of SFTP, which is reached without ssh here.
 
 use std::fs;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -12,7 +13,8 @@ use testkit::{is_root, noise, skip};
 use tidegate_control::{BitRate, ByteCount, Environment, PerStage};
 use tidegate_fetch::put::sftp::{SftpTarget, SftpWriting};
 use tidegate_fetch::put::{Upload, UploadSettings};
-use tidegate_fetch::remote::servers::ServerSettings;
+use tidegate_fetch::remote::servers::{ServerSettings, Servers};
+use tidegate_fetch::remote::{Ask, Remotes};
 use tidegate_transfer::counters::Totals;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::store::file_source::FileSource;
@@ -251,6 +253,35 @@ fn what_may_not_be_written_is_one_line() {
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o500)).expect("set");
         Put::new(&file, &direct, to).run().refused(ErrorKind::Denied, "we may not write there");
         fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("set");
+    }
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_read_is_noticed() {
+    let Some(direct) = direct("sftp, changes", &[]) else { return };
+    let world = world();
+    let file = world.path().join("src/a");
+    let servers = Servers::new(&direct.settings(ServerSettings::default()));
+    let url = url(&file);
+    let change = |how: &str| match how {
+        "longer" => fs::write(&file, noise(2, 21 * MIB)).expect("written"),
+        "shorter" => fs::write(&file, "short").expect("written"),
+        _ => {
+            let file = fs::File::options().write(true).open(&file).expect("opened");
+            file.set_modified(UNIX_EPOCH).expect("set");
+        }
+    };
+    for how in ["longer", "shorter", "of another time"] {
+        fs::write(&file, noise(1, 20 * MIB)).expect("written");
+        let mut remote = servers.remote();
+        let ask = Ask { url: &url, headers: &[], range: 0..u64::MAX, version: None };
+        let mut opened = remote.open(&ask).expect("there");
+        opened.body.read_exact(&mut [0; 1000]).expect("some");
+        change(how);
+        let error = opened.body.read_to_end(&mut Vec::new()).expect_err(how);
+        assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof, "{how}: {error}");
+        // The session is sound.
+        assert!(remote.look(&ask).is_ok(), "{how}");
     }
 }
 
