@@ -80,6 +80,7 @@ pub struct Ask<'a> {
     pub version: Option<&'a Version>,
 }
 
+#[cfg(any(feature = "ftp", feature = "sftp"))]
 impl Ask<'_> {
     /// Why `version` is not what is asked for.
     pub(crate) fn unfit(&self, version: &Version) -> Option<Refusal> {
