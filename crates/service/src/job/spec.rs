@@ -262,7 +262,7 @@ mod tests {
                 paths += 1;
             }
         }
-        assert_eq!(paths, 1);
+        assert_eq!(paths, 2, "`files_from` of copies and of uploads");
     }
 
     #[test]
