@@ -15,14 +15,13 @@ pub mod stage_curve;
 use std::time::Duration;
 
 use recovery::Recovery;
+use stage_curve::PLAINLY;
 pub use stage_curve::StageCurve;
 
 use crate::observation::Observation;
 use crate::stage::{Bounds, PerStage, Stage};
 use crate::waiting::Waiting;
 
-/// Staging is empty below this fill and full above one less it, where nobody tells who waited.
-const MARGIN: f64 = 0.1;
 /// Workers that worked for less of the time than this say nothing of what they can do, ...
 pub(crate) const IDLE: f64 = 0.05;
 /// ... and streams that waited for more of it than this say only what they do at least. Who worked for less of it is not given more.
@@ -30,23 +29,21 @@ pub(crate) const STARVED: f64 = 0.15;
 /// Streams that recover may move so many times as much in the end.
 const RECOVERING: f64 = 1.5;
 /// Standard deviation of ln of what a stage moves that no measurement does away with.
-pub(crate) const MIN_ERROR: f64 = 0.03;
-/// Standard deviation of the share of the time that workers waited, by that share: what they would have done with it.
+pub(crate) const ERROR: f64 = 0.03;
+/// Share of the time that workers waited: how far off it may be what they would have done with it; and how far staging is from
+/// empty or full where nobody tells who waited.
 const WAITED_ERROR: f64 = 0.1;
 /// Variance a second of ln of a worker's rate: it drifts by a tenth in 100 s.
 const DRIFT: f64 = 1e-4;
 /// Probability a second that a stage has changed unseen.
 const HAZARD: f64 = 0.03;
-/// The same where a queue that stood is gone and the same streams are there.
-const EMPTIED: f64 = 0.5;
-/// Probability that a stage has changed in an epoch, and the standard deviation of ln of what it then does.
+/// Even odds; and the share that most of something is more than.
+pub(crate) const HALF: f64 = 0.5;
+/// Probability that a stage has changed in an epoch.
 const CHANGE: f64 = 0.01;
-const CHANGED: f64 = 0.7;
-/// ln of how much likelier a change must be to be believed: what is merely likelier may be chance.
-const PLAIN: f64 = 5.0;
-/// A stage that differs by more than what is expected after its workers were changed by more than this (ln) has another
-/// curve than was thought, and has not changed.
-const SAME_WORKERS: f64 = 0.5;
+/// Standard deviation of ln of what another stage does; and by how much ln of the workers may have been changed if what differs
+/// from what is expected is to be another stage, and not another curve than was thought.
+const ANOTHER: f64 = 0.7;
 
 /// What is believed of every stage that may have more or fewer workers, or is told to wait or not.
 #[derive(Clone, Debug, Default)]
@@ -157,7 +154,7 @@ impl PathEstimator {
     /// Takes in an epoch; tells which stages have changed.
     pub fn learn(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> PerStage<bool> {
         let free = PerStage::from_fn(|stage: Stage| !bounds[stage].is_fixed());
-        let waiting = Waiting::of(seen, free, MARGIN);
+        let waiting = Waiting::of(seen, free, WAITED_ERROR);
         self.follow(Control::of(seen));
         self.tries = seen.tries;
         self.recovery.watch(seen);
@@ -178,13 +175,13 @@ impl PathEstimator {
             let shows = free[stage] || self.curves[stage].is_known() || busy >= 1.0 - STARVED;
             if stage == Stage::Network && busy >= 1.0 - STARVED {
                 for look in &seen.ramp {
-                    let error = look.standard_error.max(MIN_ERROR);
+                    let error = look.standard_error.max(ERROR);
                     self.curves[stage].observe(look.workers.into(), look.able_bps.as_mbps(), error * error);
                 }
             }
             if moved > 0.0 && shows {
-                let error = seen.standard_error[stage].max(MIN_ERROR);
-                let same = before > 0.0 && (n / before).ln().abs() < SAME_WORKERS;
+                let error = seen.standard_error[stage].max(ERROR);
+                let same = before > 0.0 && (n / before).ln().abs() < ANOTHER;
                 let grows = stage == Stage::Network && (self.recovery.grows() || seen.held > 0.0);
                 changed[stage] = self.take_in(stage, n, moved, busy, (error, seen.interval), (same, grows));
                 if stage == Stage::Network {
@@ -207,7 +204,7 @@ impl PathEstimator {
     /// Takes in what the kernel told of `n` streams in so many seconds.
     fn hear(&mut self, n: f64, seconds: f64) {
         if self.recovery.has_emptied() {
-            self.curves.network.forget(n, EMPTIED, 0.0);
+            self.curves.network.forget(n, HALF, 0.0);
         }
         if self.recovery.is_spare() {
             self.curves.network.observe_spare(n, seconds);
@@ -257,7 +254,7 @@ impl PathEstimator {
         if curve.is_known() && same {
             *doubt = (*doubt + odds_of_another(curve, n, able, variance)).max(0.0);
             let odds = CHANGE.ln() + *doubt;
-            changed = odds >= PLAIN;
+            changed = odds >= PLAINLY;
             if changed {
                 (*curve, *doubt) = (StageCurve::default(), 0.0);
             } else if odds > 0.0 {
@@ -296,7 +293,7 @@ fn at_work(seen: &Observation, stage: Stage, busy: f64) -> (f64, f64) {
 /// ln of how much likelier it is that `n` workers are able to do so much where a stage has become another one.
 fn odds_of_another(curve: &StageCurve, n: f64, able: f64, variance: f64) -> f64 {
     let far = (able / curve.expected(n, f64::INFINITY)).ln();
-    let wide = CHANGED * CHANGED;
+    let wide = ANOTHER * ANOTHER;
     -0.5 * (far * far / wide + wide.ln()) - curve.log_density(n, able, variance)
 }
 

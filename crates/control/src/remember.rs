@@ -2,7 +2,7 @@
 
 use crate::control_loop::Epoch;
 use crate::look::Look;
-use crate::path_estimator::{IDLE, MIN_ERROR, STARVED};
+use crate::path_estimator::{ERROR, IDLE, STARVED};
 use crate::path_memory::{MAX_LOOKS, PathMemory, StageMemory};
 use crate::stage::{PerStage, Stage};
 use crate::units::BitRate;
@@ -97,6 +97,6 @@ fn look(epochs: &[&Epoch], stage: Stage, n: u16) -> Option<Look> {
     (mean > 0.0).then(|| Look {
         workers: n,
         able_bps: BitRate::from_bps(mean),
-        standard_error: (variance.sqrt() / mean).max(MIN_ERROR),
+        standard_error: (variance.sqrt() / mean).max(ERROR),
     })
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use crate::host::Host;
 use crate::observation::Observation;
 use crate::optimizer::{Optimizer, Proposal};
-use crate::path_estimator::{PathEstimator, StageCurve};
+use crate::path_estimator::{ERROR, HALF, PathEstimator, StageCurve};
 use crate::path_memory::BEGINS;
 use crate::share::Share;
 use crate::stage::{Bounds, Concurrency, PerStage, Stage};
@@ -41,22 +41,14 @@ const WORTHLESS: (f64, f64) = (0.001, 0.02);
 const CREDIBLE_MORE: f64 = 0.05;
 /// Probability from which on fewer workers are worth a try.
 const CREDIBLE_FEWER: f64 = 0.3;
-/// Standard deviations of a worker's rate by which fewer may be hoped to do.
-const HOPE: f64 = 0.5;
-/// Share of the goodput: a gain of so much is worth trying for.
-const GAIN: f64 = 0.03;
 /// Share of the workers: fewer than this are worth a try, ...
 const FEWER: f64 = 0.75;
 /// ... if no more than this share of the goodput is expected to be lost by it.
 const RISK: f64 = 0.12;
 /// Factor on goodput: where so much more is aimed at, a short measurement is good enough.
 const STEP: f64 = 1.25;
-/// A stage that was as quick within this time may be so again: the others are kept ready for it, ...
+/// A stage that was as quick within this time may be so again: the others are kept ready for it.
 const RECENT: Duration = Duration::from_secs(5);
-/// ... and what moves no more than this share of it stands still, which says nothing of what workers can do.
-const STILL: f64 = 0.02;
-/// Standard deviations added to the streams that would fill the path alone, where no more are wanted.
-const FAIR_DEVIATIONS: f64 = 1.0;
 
 /// The rule's memory.
 #[derive(Clone, Debug)]
@@ -132,7 +124,7 @@ impl<'a> Prospect<'a> {
             // What is cheap first: with a limit it is no more than without.
             self.expected[i] >= (1.0 - RISK) * worth
                 && self.curve.expected(n, limit) >= (1.0 - RISK) * worth
-                && self.curve.possible(n, CREDIBLE_FEWER, HOPE) >= enough * worth
+                && self.curve.possible(n, CREDIBLE_FEWER, HALF) >= enough * worth
         });
         (self.numbers[fewer] <= FEWER * self.numbers[best]).then_some(fewer)
     }
@@ -157,7 +149,7 @@ impl Optimistic {
             let mut most = if spent[stage] { n } else { (shown * growth).ceil().max(n) };
             if stage == Stage::Network && self.share == Share::Fair {
                 let full = if self.path.is_queueing() { n } else { f64::INFINITY };
-                most = most.min(self.path.fills(FAIR_DEVIATIONS)).min(full);
+                most = most.min(self.path.fills(1.0)).min(full);
             }
             let most = bounds[stage].clamp(most as u16);
             Prospect::new(stage, curve, n, (bounds[stage].clamp((n / growth) as u16).min(most), most))
@@ -174,7 +166,7 @@ impl Optimistic {
         let hope = slowest(&|stage| most(&stage.hoped));
         let error = prospects.iter().map(|stage| seen.standard_error[stage.stage]).fold(0.0, f64::max);
         let enough = 1.0 - (error / 2.0).clamp(WORTHLESS.0, WORTHLESS.1);
-        let rises = hope > (1.0 + GAIN) * goal;
+        let rises = hope > (1.0 + ERROR) * goal;
         let target = if rises { hope } else { goal };
         let recent = self.recent.get(seen.at);
         let kept_for = if recent > STEP * target { recent } else { target };
@@ -242,8 +234,8 @@ impl Optimizer for Optimistic {
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
         self.round_trip = self.round_trip.into_iter().chain(seen.rtt).min();
         let goodput = seen.free_goodput(bounds).as_mbps();
-        if goodput <= STILL * self.recent.get(seen.at) {
-            // Hand-shakes, a stall, or the end.
+        if goodput <= ERROR * self.recent.get(seen.at) {
+            // Hand-shakes, a stall, or the end: that says nothing of what workers can do.
             let setpoint = bounds.clamp(seen.concurrency);
             return Proposal { yields: self.share == Share::Background, ..setpoint.into() };
         }

@@ -1,16 +1,8 @@
 //! What is remembered of a path, as a belief to begin with: so weak that the first epochs that contradict it undo it.
 
-use crate::path_estimator::{PathEstimator, StageCurve, odds_of_another};
+use crate::path_estimator::{ERROR, HALF, PathEstimator, StageCurve, odds_of_another};
 use crate::path_memory::PathMemory;
 use crate::stage::{PerStage, Stage};
-
-/// Probability that a stage is another one by now, and the standard deviation of ln of its workers' rate if not: even
-/// odds, and a rate that may well be half as high again. With less of either (0.3), one in 200 drawn paths with a memory of
-/// a narrower link stayed at its numbers.
-const CHANGED: f64 = 0.5;
-const AGED: f64 = 0.5;
-/// Variance of ln of what a stage can do that no memory does away with.
-const VARIANCE: f64 = 1e-3;
 
 impl PathEstimator {
     /// Begins with what is remembered.
@@ -19,10 +11,12 @@ impl PathEstimator {
             let mut curve = StageCurve::default();
             for look in memory.stages[stage].sound() {
                 let (n, error) = (f64::from(look.workers), look.standard_error);
-                curve.observe(n, look.able_bps.as_mbps(), (error * error).max(VARIANCE));
+                curve.observe(n, look.able_bps.as_mbps(), error.max(ERROR).powi(2));
             }
             if curve.is_known() {
-                curve.forget(f64::from(memory.stages[stage].workers.max(1)), CHANGED, AGED * AGED);
+                // It may be another one by now, or its workers half as quick again. With less of either (0.3), one in 200 drawn
+                // paths with a memory of a narrower link stayed at its numbers.
+                curve.forget(f64::from(memory.stages[stage].workers.max(1)), HALF, HALF * HALF);
             }
             self.unchecked[stage] = curve.is_known();
             curve

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::observation::Observation;
-use crate::path_estimator::STARVED;
+use crate::path_estimator::{ERROR, HALF, IDLE, STARVED};
 
 /// Payload of a full TCP segment in bits.
 const SEGMENT_BITS: f64 = 1448.0 * 8.0;
@@ -24,33 +24,17 @@ const MARGIN: f64 = 2.0;
 const LOST: f64 = 5e-4;
 /// Losses a stream: fewer cost all together next to nothing.
 const HURT: f64 = 0.25;
-/// Share of a round trip: a queue of so much stands where a path is full, ...
-const STANDING: f64 = 0.03;
-/// ... and of the longest there was: where packets are lost at random a short one comes and goes.
-const DEEP: f64 = 0.5;
-/// Share of the streams: so many that have waited in a queue since they began tell that others are there, and so many that have
-/// nothing to send make round trips longer without a queue.
-const MANY: f64 = 0.5;
 /// A queue of less, in s, may be one of a host that is busy.
 const QUEUE: f64 = 2e-3;
 /// Standard deviation of what streams move by its mean: those that a full link holds back differ by more.
 const ALIKE: f64 = 0.02;
 /// So many degrees of freedom, of one epoch or several running: two that share a queue are alike now and then by chance.
 const SURELY: u32 = 3;
-/// The most of it that is believed.
-const MAX_VARYING: f64 = 0.5;
-/// Share of the time: a receiver that holds streams back for more of it makes them alike too, whatever queues.
-const HELD: f64 = 0.05;
 /// Segments that come before one is acknowledged, and the longest that it waits for them, in s (RFC 9293).
 const ACKNOWLEDGED: f64 = 2.0;
 const DELAYED: f64 = 0.04;
-/// Share of what was moved before: who moves as much has recovered.
-const RECOVERED: f64 = 0.98;
 /// Streams that go by a model: fewer save nothing, and need seconds to take over what others moved.
 const FEW: f64 = 4.0;
-/// Who moves more than in the epoch before, by this share or what the measurement is off, is still on the way up, and who
-/// moves less is on none.
-const RISES: f64 = 0.02;
 
 /// What the streams are recovering from, if anything.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,7 +102,7 @@ impl Regrowth {
 
     /// Whether it goes on behind an epoch in which so much was moved.
     fn goes_on(&self, at: Duration, rate: f64, rises: bool) -> bool {
-        rate < RECOVERED * self.goal && (at < self.until || rises && at < self.longest)
+        rate < (1.0 - ERROR) * self.goal && (at < self.until || rises && at < self.longest)
     }
 }
 
@@ -182,7 +166,7 @@ impl Recovery {
         let Some(kernel) = seen.streams else { return };
         // Nor what windows mean that go by a model: whoever paces them tells whether the path is full.
         if seen.model_based > 0.0 {
-            let (round_trip, queueing) = (self.round_trip, seen.queued >= MANY);
+            let (round_trip, queueing) = (self.round_trip, seen.queued >= HALF);
             let model_based = f64::from(seen.concurrency.network);
             *self = Self { round_trip, queueing, model_based, ..Self::default() };
             return;
@@ -192,8 +176,9 @@ impl Recovery {
         let lost = seen.loss.is_some_and(|loss| loss >= LOST);
         let began = seen.at.saturating_sub(seen.interval);
         let goal = rate.max(self.rate);
-        let error = seen.standard_error.network.max(RISES);
+        let error = seen.standard_error.network.max(ERROR);
         let same = streams == self.streams;
+        // Who moves more than in the epoch before is still on the way up, and who moves less is on none.
         let rises = same && rate > (1.0 + error) * self.rate;
         let falls = same && self.open <= streams && rate < (1.0 - error) * self.rate;
         for regrowth in [&mut self.under_way, &mut self.behind] {
@@ -203,7 +188,7 @@ impl Recovery {
         let packets = rate * seen.interval.as_secs_f64() / SEGMENT_BITS;
         let many = seen.loss.is_some_and(|loss| loss * packets >= HURT * streams);
         let hurt = lost && many && !self.lost && self.streams > 0.0;
-        let taken = streams < self.streams && rate < RECOVERED * self.rate;
+        let taken = streams < self.streams && rate < (1.0 - ERROR) * self.rate;
         if hurt || taken {
             let lacking = if hurt { DECREASE * self.window(goal) / streams } else { 0.0 };
             let length = self.growth(if taken { lacking.max(self.gap(streams)) } else { lacking });
@@ -235,20 +220,21 @@ impl Recovery {
         self.capped = works && regrown && self.under_way.is_none();
         // Where they are paced, acknowledgements are late without a queue; but then they are all alike and on no way up,
         // whatever is lost.
-        let alike = works && kernel.spread < ALIKE && kernel.receiver_limited < HELD && same && !rises;
+        let alike = works && kernel.spread < ALIKE && kernel.receiver_limited < IDLE && same && !rises;
         self.alike =
             if alike { self.alike.saturating_add(u32::from(kernel.count.saturating_sub(1))) } else { 0 };
         let alike = self.alike >= SURELY;
         if alike {
             (self.under_way, self.behind, self.capped) = (None, None, true);
         }
-        self.spare = self.capped && (queue < STANDING * least || alike);
-        let began = works && seen.queued >= MANY;
+        self.spare = self.capped && (queue < ERROR * least || alike);
+        let began = works && seen.queued >= HALF;
         self.company = began || self.company && !self.spare;
         self.emptied = same && self.full && self.spare;
-        self.stands = queue >= (STANDING * least).max(DEEP * self.longest_queue);
-        let shared = works && !alike && kernel.receiver_limited < HELD;
-        let told = kernel.app_limited < MANY;
+        // Where packets are lost at random a short one comes and goes.
+        self.stands = queue >= (ERROR * least).max(HALF * self.longest_queue);
+        let shared = works && !alike && kernel.receiver_limited < IDLE;
+        let told = kernel.app_limited < HALF;
         self.queueing = began || shared && told && self.stands && queue >= QUEUE;
         self.full = shared && lost && self.stands;
         // Those that share a queue differ too, but together they move what it lets through; and those that were let go, or have
@@ -257,12 +243,12 @@ impl Recovery {
         let by_chance = works && lost && !self.stands && settled;
         self.chance = by_chance && plain;
         if by_chance {
-            self.varies = kernel.spread.min(MAX_VARYING);
+            self.varies = kernel.spread.min(HALF);
         } else if self.capped {
             self.varies = 0.0;
         }
         let long = Duration::from_secs_f64(LONGEST);
-        self.fills = works && self.queued < STANDING && seen.at < self.changed + long;
+        self.fills = works && self.queued < ERROR && seen.at < self.changed + long;
     }
 
     /// The fewest streams that may be left: where the others take long to fill the gap, no more are taken away than the

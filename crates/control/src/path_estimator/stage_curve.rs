@@ -43,16 +43,11 @@ const NODE_WEIGHTS: [f64; 3] = [1.0 / 6.0, 2.0 / 3.0, 1.0 / 6.0];
 
 /// Cells with less of the likeliest one's weight (its logarithm) do not count.
 const NEGLIGIBLE: f64 = -11.0;
-/// Standard deviation of ln N: with less it is known.
+/// Standard deviation of ln of N, or of a worker's rate: with less it is known.
 const KNOWN: f64 = 0.12;
-/// The most that one observation may take from ln of a cell's weight: it may be wrong for reasons that no error tells.
-const MAX_SURPRISE: f64 = 5.0;
-/// Standard deviations by which something is plainly more than believed.
-const PLAIN: f64 = 1.5;
-/// Standard deviation of ln of a rate that is not known.
-const UNKNOWN: f64 = 0.25;
-/// Standard deviations by which a worker's rate may be hoped to be higher.
-const HOPE: f64 = 1.0;
+/// ln of how much likelier something is that is plainly so; also the most that one observation may take from ln of a cell's
+/// weight, as it may be wrong for reasons that no error tells.
+pub(super) const PLAINLY: f64 = 5.0;
 
 /// What a second without loss and queue takes from ln of the weight of an N that is exceeded, and one with losses in a queue
 /// that stands from that of an N that is not; and how sharply N is told.
@@ -113,7 +108,7 @@ impl Cell {
         }
         let far = rate - self.rate;
         let spread = self.variance + variance;
-        self.weight -= (0.5 * far * far / spread).min(MAX_SURPRISE) + 0.5 * spread.ln();
+        self.weight -= (0.5 * far * far / spread).min(PLAINLY) + 0.5 * spread.ln();
         self.rate += far * self.variance / spread;
         self.variance *= variance / spread;
     }
@@ -128,8 +123,8 @@ impl Cell {
         }
         let far = rate - self.rate;
         let spread = self.variance + variance;
-        if far > PLAIN * spread.sqrt() {
-            self.weight -= (0.5 * far * far / spread).min(MAX_SURPRISE);
+        if far > spread.sqrt() {
+            self.weight -= (0.5 * far * far / spread).min(PLAINLY);
             (self.rate, self.variance) = (rate + middle, variance + middle * middle);
         } else if far > 0.0 {
             let z = -far / spread.sqrt();
@@ -272,7 +267,7 @@ impl StageCurve {
                 let step = (NODE * deviation).exp();
                 cell.share = cell.weight.exp();
                 cell.rates = [middle / step, middle, middle * step];
-                cell.hoped = if deviation > UNKNOWN { (HOPE * deviation).exp() } else { 1.0 };
+                cell.hoped = if deviation > KNOWN { deviation.exp() } else { 1.0 };
             }
         }
     }
