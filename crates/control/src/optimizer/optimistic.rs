@@ -28,12 +28,11 @@ const START: u16 = 8;
 const NEAR_START: u16 = 2;
 /// ... and where round trips are long, or nothing is known: few show little in the first seconds.
 const FAR_START: u16 = 4;
-/// Factor on workers: so many more are tried at once, ...
-const GROWTH: f64 = 4.0;
-/// ... and where round trips take at least so long, or nobody tells, as streams that have lost packets to their own
-/// number take seconds to recover there.
+/// A round trip of a far path, at least.
 const FAR: Duration = Duration::from_millis(20);
-const FAR_GROWTH: f64 = 3.0;
+/// Factor on workers: so many times as many are tried at once. Streams that have lost packets to their own number take seconds to
+/// recover.
+const GROWTH: f64 = 3.0;
 /// The share of the most expected that is worth no further worker: half of what a measurement is off, within these.
 const WORTHLESS: (f64, f64) = (0.001, 0.02);
 /// One worker more is worth a try from this probability on, several times the square of how many times as many they are, but
@@ -55,8 +54,6 @@ const RECENT: Duration = Duration::from_secs(5);
 pub struct Optimistic {
     share: Share,
     path: PathEstimator,
-    /// The shortest round trip so far.
-    round_trip: Option<Duration>,
     /// What was moved of late, in Mbit/s.
     recent: WindowedMax,
 }
@@ -133,12 +130,11 @@ impl<'a> Prospect<'a> {
 impl Optimistic {
     /// A rule that has seen nothing.
     pub fn new(share: Share) -> Self {
-        Self { share, path: PathEstimator::default(), round_trip: None, recent: WindowedMax::new(RECENT) }
+        Self { share, path: PathEstimator::default(), recent: WindowedMax::new(RECENT) }
     }
 
     /// What is believed of the stages that are known, those too of which the number of workers is fixed.
     fn prospects(&self, seen: &Observation, bounds: PerStage<Bounds>) -> Vec<Prospect<'_>> {
-        let growth = if self.round_trip.is_some_and(|rtt| rtt < FAR) { GROWTH } else { FAR_GROWTH };
         let spent = seen.spent();
         let known =
             |stage: &Stage| PathEstimator::learns(seen, bounds, *stage) && self.path.curve(*stage).is_known();
@@ -146,13 +142,13 @@ impl Optimistic {
             let (n, curve) = (f64::from(seen.concurrency[stage]), self.path.curve(stage));
             // Who waits does not hold the path back, and would not with more workers.
             let shown = PathEstimator::shown(seen, stage).min(n);
-            let mut most = if spent[stage] { n } else { (shown * growth).ceil().max(n) };
+            let mut most = if spent[stage] { n } else { (shown * GROWTH).ceil().max(n) };
             if stage == Stage::Network && self.share == Share::Fair {
                 let full = if self.path.is_queueing() { n } else { f64::INFINITY };
                 most = most.min(self.path.fills(1.0)).min(full);
             }
             let most = bounds[stage].clamp(most as u16);
-            Prospect::new(stage, curve, n, (bounds[stage].clamp((n / growth) as u16).min(most), most))
+            Prospect::new(stage, curve, n, (bounds[stage].clamp((n / GROWTH) as u16).min(most), most))
         };
         Stage::ALL.into_iter().filter(known).map(prospect).collect()
     }
@@ -209,7 +205,6 @@ impl Optimizer for Optimistic {
     /// and what the other end bears from the first second is asked for.
     fn start(&mut self, bounds: PerStage<Bounds>, host: &Host) -> Proposal {
         let start = host.processors.map_or(START, |processors| START.min(processors));
-        self.round_trip = host.round_trip;
         let far = host.round_trip.map_or(host.processors.is_none(), |rtt| rtt >= FAR);
         let streams = if far { FAR_START } else { NEAR_START.min(start) };
         let (mut start, mut reason) =
@@ -232,7 +227,6 @@ impl Optimizer for Optimistic {
     }
 
     fn propose(&mut self, seen: &Observation, bounds: PerStage<Bounds>) -> Proposal {
-        self.round_trip = self.round_trip.into_iter().chain(seen.rtt).min();
         let goodput = seen.free_goodput(bounds).as_mbps();
         if goodput <= ERROR * self.recent.get(seen.at) {
             // Hand-shakes, a stall, or the end: that says nothing of what workers can do.

@@ -22,8 +22,6 @@ const LONGEST: f64 = 8.0;
 const MARGIN: f64 = 2.0;
 /// Share of the segments: so much lost is more than the odd one.
 const LOST: f64 = 5e-4;
-/// Losses a stream: fewer cost all together next to nothing.
-const HURT: f64 = 0.25;
 /// A queue of less, in s, may be one of a host that is busy.
 const QUEUE: f64 = 2e-3;
 /// Standard deviation of what streams move by its mean: those that a full link holds back differ by more.
@@ -186,7 +184,7 @@ impl Recovery {
         }
         // A path that loses packets all the time is as quick as it will be.
         let packets = rate * seen.interval.as_secs_f64() / SEGMENT_BITS;
-        let many = seen.loss.is_some_and(|loss| loss * packets >= HURT * streams);
+        let many = seen.loss.is_some_and(|loss| loss * packets >= HALF * streams);
         let hurt = lost && many && !self.lost && self.streams > 0.0;
         let taken = streams < self.streams && rate < (1.0 - ERROR) * self.rate;
         if hurt || taken {
