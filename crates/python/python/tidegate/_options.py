@@ -148,7 +148,7 @@ class _SshOptions(TypedDict, total=False):
 
 
 class _BucketOptions(TypedDict, total=False):
-    """Shared by get, put.
+    """Shared by copy, get, put.
 
     s3_endpoint: The S3 server, such as http://127.0.0.1:9000 (default: $AWS_ENDPOINT_URL_S3, $AWS_ENDPOINT_URL, the
         profile's, or AWS)
@@ -165,7 +165,7 @@ class _BucketOptions(TypedDict, total=False):
     requester_pays: bool
 
 
-class CopyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, total=False):
+class CopyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, _BucketOptions, total=False):
     """Options of `tidegate copy`.
 
     checksum: Read files that are there already on both sides and compare, instead of trusting size, time and the recorded
@@ -195,6 +195,11 @@ class CopyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOption
         given up after 30s at most (default: 1h)
     no_memory: Begin as if nothing had ever been moved over this path, and remember nothing of it; otherwise the rule auto
         begins where the last run over it ended (`tidegate history show`)
+    header: A header line for each request to a WebDAV server as DST, such as 'Authorization: Bearer …'
+    ca: Certificates (PEM) to trust besides the system's
+    gs_endpoint: The server of gs:// (default: $STORAGE_EMULATOR_HOST, or `https://storage.googleapis.com`)
+    billing_project: A project of yours that pays for requests to buckets of Google's whose owners charge for them; none
+        otherwise
     """
 
     checksum: bool
@@ -213,6 +218,10 @@ class CopyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOption
     bounds: str | PathLike[str]
     retry_for: str | timedelta | Seconds
     no_memory: bool
+    header: str | Iterable[str]
+    ca: str | PathLike[str]
+    gs_endpoint: str
+    billing_project: str
 
 
 class VerifyOptions(_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, total=False):
@@ -384,6 +393,9 @@ class PutOptions(_SelectionOptions, _RuleOptions, _TrustOptions, _SshOptions, _B
         can share a path among transfers
     no_memory: Begin as if nothing had ever been moved over this path, and remember nothing of it; otherwise the rule auto
         begins where the last run over it ended (`tidegate history show`)
+    gs_endpoint: The server of gs:// (default: $STORAGE_EMULATOR_HOST, or `https://storage.googleapis.com`)
+    billing_project: A project of yours that pays for requests to buckets of Google's whose owners charge for them; none
+        otherwise
     header: A header line for each request to a WebDAV server, such as 'Authorization: Bearer …'
     no_read_back: Compare sizes only, instead of reading files back from a WebDAV or SFTP server
     ca: Certificates (PEM) to trust besides the system's
@@ -407,6 +419,8 @@ class PutOptions(_SelectionOptions, _RuleOptions, _TrustOptions, _SshOptions, _B
     start: int
     bounds: str | PathLike[str]
     no_memory: bool
+    gs_endpoint: str
+    billing_project: str
     header: str | Iterable[str]
     no_read_back: bool
     ca: str | PathLike[str]
@@ -526,7 +540,7 @@ class EndpointOptions(_TrustOptions, total=False):
 
 # What the options of each are made of, which types do not tell when they are there.
 PARTS: dict[str, tuple[type, ...]] = {
-    "copy": (_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, CopyOptions,),
+    "copy": (_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, _BucketOptions, CopyOptions,),
     "verify": (_SelectionOptions, _RuleOptions, _ChannelOptions, _TrustOptions, _SshOptions, VerifyOptions,),
     "get": (_RuleOptions, _BucketOptions, GetOptions,),
     "put": (_SelectionOptions, _RuleOptions, _TrustOptions, _SshOptions, _BucketOptions, PutOptions,),
