@@ -136,16 +136,28 @@ impl SftpConnection {
             return session.done(&Request::PosixRename(&place.part, &place.path));
         }
         match session.done(&Request::Rename(&place.part, &place.path)) {
-            Err(trouble) if trouble.is(Status::FAILURE) => {
-                self.tell_once(
-                    &self.shared.told_of_renames,
-                    "cannot replace a file at once: the old one is removed before the new one has its name",
-                );
-                session.done(&Request::Remove(&place.path))?;
-                session.done(&Request::Rename(&place.part, &place.path))
-            }
+            Err(trouble) if trouble.is(Status::FAILURE) => self.replace(session, place, trouble),
             done => done,
         }
+    }
+
+    /// Gives it the name that something else may bear, which is set aside meanwhile, and comes back if that fails.
+    fn replace(&self, session: &mut Session, place: &Place, refused: SftpTrouble) -> Result<(), SftpTrouble> {
+        let aside = [&place.part[..], b".old"].concat();
+        match session.done(&Request::Rename(&place.path, &aside)) {
+            // Nothing bears the name: it was refused for another reason.
+            Err(trouble) if trouble.is(Status::NO_SUCH_FILE) => return Err(refused),
+            done => done?,
+        }
+        self.tell_once(
+            &self.shared.told_of_renames,
+            "cannot replace a file at once: the old one is set aside until the new one has its name",
+        );
+        if let Err(trouble) = session.done(&Request::Rename(&place.part, &place.path)) {
+            session.done(&Request::Rename(&aside, &place.path))?;
+            return Err(trouble);
+        }
+        session.done(&Request::Remove(&aside))
     }
 
     fn tell_once(&self, told: &AtomicBool, what: &str) {
