@@ -44,7 +44,9 @@ impl Patience {
     /// Asks until there is an answer, or none is to be hoped for.
     pub(crate) fn ask<T>(&mut self, mut once: impl FnMut() -> Result<T, Refusal>) -> Result<T, Refusal> {
         let (mut wait, began) = (WAIT, Instant::now());
-        for tried in 1.. {
+        let mut tried = 0;
+        loop {
+            tried += 1;
             let refusal = match once() {
                 Ok(answer) => {
                     self.outage.is_over();
@@ -58,13 +60,12 @@ impl Patience {
             tracing::debug!("{}", refusal.error);
             let pause = match refusal.why == Why::Broken || !self.outage.has_known() {
                 true if tried >= TRIES || began.elapsed() >= self.retry_for => return Err(refusal),
-                true => wait,
+                true => refusal.retry_after.unwrap_or(wait),
                 false => self.outlast(&refusal)?,
             };
             wait *= 2;
-            self.rest(refusal.retry_after.unwrap_or(pause).min(MAX_ASKED))?;
+            self.rest(pause.min(MAX_ASKED))?;
         }
-        unreachable!("it is tried for ever otherwise")
     }
 
     /// The pause before the next try of who has answered before.
@@ -82,7 +83,7 @@ impl Patience {
                     let left = duration_in_words(left);
                     tracing::warn!("{}", outage_line::write(&refusal.error.to_string(), is_away, &left));
                 }
-                Ok(outage::pause(failures, left))
+                Ok(refusal.retry_after.unwrap_or_else(|| outage::pause(failures, left)).min(left))
             }
         }
     }
