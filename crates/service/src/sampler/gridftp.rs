@@ -213,7 +213,11 @@ impl GridFtp {
         let (mut moved, mut largest, mut told) = (ByteCount(0), ByteCount(0), true);
         let left = || limit.saturating_sub(started.elapsed());
         while let Some(bytes) = growing.next(left()) {
-            let timed = self.once(streams, bytes, left()).await?;
+            let timed = match self.once(streams, bytes, left()).await {
+                // What moved before says enough where the rate went on to rise, and then fell.
+                Err(error) if error.failure == Failure::Late && largest > ByteCount(0) => break,
+                timed => timed?,
+            };
             growing.record(bytes, timed.measured);
             moved += bytes;
             (largest, told) = (bytes, told && timed.told);
