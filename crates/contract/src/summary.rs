@@ -209,7 +209,7 @@ impl Summary {
     /// Whether nothing is there, and all that failed was refused.
     pub fn is_refused(&self) -> bool {
         let refused = [ErrorKind::Authentication, ErrorKind::Denied];
-        let nothing = self.files.ok + self.files.skipped == 0 && !self.failures.is_empty();
+        let nothing = self.files.ok + self.files.skipped == 0 && self.files.failed > 0;
         nothing && self.failures.iter().all(|failure| refused.contains(&failure.kind))
     }
 }

@@ -11,12 +11,13 @@ use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind, Result, usage};
 use tidegate_transfer::filter::Filter;
 use tidegate_transfer::manifest::{Entry, Fingerprint, Kind};
-use tidegate_transfer::offer::warn_left_out;
+use tidegate_transfer::offer::{DirectoryNames, warn_left_out};
 use tidegate_transfer::outage::{Next, Outage, pause};
 use tidegate_transfer::path::{RelPath, inside, split};
 use tidegate_transfer::selection::Selection;
 use tidegate_transfer::store::{BlockContent, Found, Listed, RangeReader, Source};
 use tidegate_transfer::sys::clock::Instant;
+use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::sys::thread;
 use tidegate_transfer::terms::Links;
 use tidegate_transfer::text::show;
@@ -26,6 +27,7 @@ use tidegate_transfer::transfer::file_client::{FileClient, Listing};
 use tidegate_transfer::wire::files::{FileKind, FileStatus, ListedFile};
 
 use crate::server_source::chooser::Chooser;
+use crate::server_source::names::ListedNames;
 
 /// How often who waits looks whether it is over.
 const GLANCE: Duration = Duration::from_millis(50);
@@ -39,6 +41,8 @@ pub struct EndpointSettings {
     pub most: u16,
     /// How long an endpoint that is away is waited for.
     pub retry_for: Duration,
+    /// Whether all names are told, too.
+    pub mirrored: bool,
 }
 
 /// Files and directories at one endpoint.
@@ -50,6 +54,8 @@ pub struct EndpointSource {
     filter: Filter,
     /// Whether links are left out without a word.
     skips_links: bool,
+    /// What was listed, for a mirror.
+    names: Option<Mutex<ListedNames>>,
 }
 
 /// What all who ask share.
@@ -106,7 +112,16 @@ impl EndpointSource {
             stopped: Interrupt::default(),
         };
         let skips_links = settings.links == Some(Links::Skip);
-        Ok(Self { shared: Arc::new(shared), roots, selection, filter, skips_links })
+        let names = settings.mirrored.then(Mutex::default);
+        Ok(Self { shared: Arc::new(shared), roots, selection, filter, skips_links, names })
+    }
+}
+
+impl EndpointSource {
+    fn note(&self, note: impl FnOnce(&mut ListedNames)) {
+        if let Some(names) = &self.names {
+            note(&mut names.lock());
+        }
     }
 }
 
@@ -140,6 +155,11 @@ impl FarRoot {
 
     fn is_file(&self) -> bool {
         self.status.kind == FileKind::File
+    }
+
+    /// What it is called at the destination if it is a directory.
+    fn directory(&self) -> Option<&[u8]> {
+        (!self.is_file()).then_some(&self.name)
     }
 
     /// Where what is called `path` at the destination lies.
@@ -210,8 +230,11 @@ struct Walk<'w> {
     chooser: Chooser<'w>,
 }
 
-impl Walk<'_> {
+impl<'w> Walk<'w> {
     fn run(&mut self) -> Result<()> {
+        for directory in self.source.roots.iter().filter_map(FarRoot::directory) {
+            self.source.note(|names| names.begin(directory));
+        }
         for (root, named) in (0..).zip(&self.source.roots) {
             let goes_on = match named.is_file() {
                 true => self.file(root, named),
@@ -222,11 +245,23 @@ impl Walk<'_> {
             }
         }
         for (name, error) in self.chooser.take_missing().collect::<Vec<_>>() {
-            if !(self.found)(Found::Problem(name.to_vec(), error)) {
+            if !self.problem(name.to_vec(), error) {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Something cannot be copied; `false` once nobody wants more.
+    fn problem(&mut self, path: Vec<u8>, error: Error) -> bool {
+        self.source.note(ListedNames::is_partial);
+        (self.found)(Found::Problem(path, error))
+    }
+
+    /// Notes names for a mirror, if there is to be one.
+    fn noting(&self) -> impl Fn(&[u8], bool) + use<'w> {
+        let source = self.source;
+        move |name, is_directory| source.note(|names| names.add(name, is_directory))
     }
 
     /// The one file that was named.
@@ -236,9 +271,10 @@ impl Walk<'_> {
             return true;
         }
         let path = RelPath::new(named.name.clone());
-        match path.and_then(|path| self.chooser.name(path.as_bytes(), &|_, _| {}).map(|()| path)) {
+        let noted = self.noting();
+        match path.and_then(|path| self.chooser.name(path.as_bytes(), &noted).map(|()| path)) {
             Ok(path) => self.show(root, path, &named.status),
-            Err(error) => (self.found)(Found::Problem(named.name.clone(), error)),
+            Err(error) => self.problem(named.name.clone(), error),
         }
     }
 
@@ -257,7 +293,7 @@ impl Walk<'_> {
         let Listing { entries, problems, .. } = listing;
         for (within, error) in problems {
             let path = inside(&named.name, &inside(inner, within.as_bytes()));
-            if self.source.filter.takes(&path, true) && !(self.found)(Found::Problem(path, error)) {
+            if self.source.filter.takes(&path, true) && !self.problem(path, error) {
                 return Ok(false);
             }
         }
@@ -281,7 +317,7 @@ impl Walk<'_> {
     fn enter(&mut self, root: u16, named: &FarRoot, inner: &[u8]) -> Result<bool> {
         match self.directory(root, named, inner) {
             Err(error) if !matches!(error.kind, ErrorKind::Connection | ErrorKind::Interrupted) => {
-                Ok((self.found)(Found::Problem(inside(&named.name, inner), error)))
+                Ok(self.problem(inside(&named.name, inner), error))
             }
             listed => listed,
         }
@@ -294,11 +330,12 @@ impl Walk<'_> {
         if entry.status.kind == FileKind::Directory && !is_link {
             return true;
         }
-        let taken = self.chooser.takes(&path, inner, &|_, _| {});
+        let noted = self.noting();
+        let taken = self.chooser.takes(&path, inner, &noted);
         let path = match taken.and_then(|taken| taken.then(|| RelPath::new(path.clone())).transpose()) {
             Ok(Some(path)) => path,
             Ok(None) => return true,
-            Err(error) => return (self.found)(Found::Problem(path, error)),
+            Err(error) => return self.problem(path, error),
         };
         if is_link {
             if !self.source.skips_links {
@@ -324,6 +361,16 @@ impl Source for EndpointSource {
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
         let chooser = Chooser::new(&self.selection, &self.filter);
         Walk { source: self, found, chooser }.run()
+    }
+
+    fn names(&self, told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
+        match &self.names {
+            Some(names) => {
+                let roots: Vec<&[u8]> = self.roots.iter().filter_map(FarRoot::directory).collect();
+                names.lock().tell(&roots, told)
+            }
+            None => Err(Error::protocol("names were asked for, and nothing is to be deleted")),
+        }
     }
 
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>> {

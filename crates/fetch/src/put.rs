@@ -10,6 +10,7 @@
 //! has its name only when every part was confirmed. There is no write stage: the server writes.
 
 pub mod dav;
+mod mirror;
 mod queue;
 mod reading;
 pub mod s3;
@@ -38,6 +39,7 @@ use tidegate_transfer::sys::thread::{self, JoinHandle};
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::{Paced, Running};
 
+use self::mirror::Removed;
 use self::queue::UploadQueue;
 use self::state::UploadState;
 use self::target::{Target, UploadFile};
@@ -81,6 +83,9 @@ impl Upload {
         settings: UploadSettings,
         tell: UploadListener,
     ) -> Result<Paced<Self>> {
+        if let Some(deletion) = &settings.deletion {
+            mirror::check(deletion)?;
+        }
         let most = settings.max_workers.max(1);
         let shared = Arc::new(UploadState {
             queue: Arc::new(UploadQueue::new(settings.staging)),
@@ -92,6 +97,7 @@ impl Upload {
             active: AtomicU16::new(0),
             link: Throttle::new(settings.limits.link),
             inhabited: AtomicBool::new(true),
+            removed: Removed::default(),
             source,
             target,
             settings,
@@ -248,6 +254,9 @@ fn feed(shared: &Arc<UploadState>) {
     match listed {
         Ok(()) => {
             shared.ledger.all_listed();
+            if let Some(deletion) = &shared.settings.deletion {
+                mirror::act(shared, deletion);
+            }
             shared.queue.all_listed();
         }
         Err(error) => shared.queue.stop(Some(error)),

@@ -7,10 +7,10 @@ pub(crate) mod chooser;
 mod front;
 mod line;
 mod look;
-mod names;
+pub(crate) mod names;
 mod place;
 mod reader;
-mod seen;
+pub(crate) mod seen;
 mod walk;
 mod wanted;
 
@@ -92,6 +92,23 @@ impl ServerOrigin {
         Ok(ServerSource { lines, fronts, places, selection, wanted, names: None })
     }
 
+    /// Refuses to be what a mirror at `destination` is made of.
+    ///
+    /// # Errors
+    /// A listing may leave out what is there, or a source lies in what is mirrored.
+    pub fn check_mirror(&self, destination: &Url) -> Result<()> {
+        self.check_listings()?;
+        let Some(url) = self.urls.iter().find(|url| lies_beneath(url, destination)) else { return Ok(()) };
+        let (from, to) = (shown(url), shown(destination));
+        Err(usage(format!("--delete would remove {from}, which lies in {to}: name another destination")))
+    }
+
+    fn check_listings(&self) -> Result<()> {
+        let Some(url) = self.urls.iter().find(|url| !lists_all(url)) else { return Ok(()) };
+        let why = "--delete needs a listing that leaves nothing out, as s3://, gs:// and sftp:// give: a page, FTP or WebDAV may leave out files that are there";
+        Err(usage(format!("{}: {why}", shown(url))))
+    }
+
     /// The first of its URLs that `destination` is or lies in, with what would be put there: nothing is copied onto or into
     /// itself.
     pub fn meets(&self, destination: &Url) -> Option<&Url> {
@@ -99,12 +116,24 @@ impl ServerOrigin {
     }
 }
 
+/// Whether `source` lies in the directory at `destination`.
+fn lies_beneath(source: &Url, destination: &Url) -> bool {
+    let (from, to) = (decoded(source), decoded(destination));
+    let within = [to.strip_suffix(b"/").unwrap_or(&to), b"/"].concat();
+    server(source) == server(destination) && from.starts_with(&within)
+}
+
+fn server(url: &Url) -> (bool, Option<&str>, Option<u16>) {
+    (url.scheme() == "s3", url.host_str(), url.port_or_known_default())
+}
+
+fn decoded(url: &Url) -> Vec<u8> {
+    percent_decode_str(url.path()).collect()
+}
+
 /// Whether what lies at `source` comes to lie where it is, or within, if it is put to `destination`.
 fn meets(source: &Url, destination: &Url) -> bool {
-    let server =
-        |url: &Url| (url.scheme() == "s3", url.host_str().map(str::to_owned), url.port_or_known_default());
-    let path = |url: &Url| percent_decode_str(url.path()).collect::<Vec<u8>>();
-    let (from, to) = (path(source), path(destination));
+    let (from, to) = (decoded(source), decoded(destination));
     let beneath = |path: &[u8]| path.strip_suffix(b"/").unwrap_or(path).to_vec();
     let (within, name) = (beneath(&from), from.rsplit(|&byte| byte == b'/').next().unwrap_or_default());
     let at = [&beneath(&to)[..], b"/", name].concat();
@@ -125,16 +154,12 @@ impl SourceOrigin for ServerOrigin {
                 "--move removes files at the source, and a server's files stay there: leave it out",
             ));
         }
-        if setup.deletion.is_some()
-            && let Some(url) = self.urls.iter().find(|url| !lists_all(url))
-        {
-            let why = "--delete needs a listing that leaves nothing out, as s3://, gs:// and sftp:// give: a page, FTP or WebDAV may leave out files that are there";
-            return Err(usage(format!("{}: {why}", shown(url))));
+        if setup.deletion.is_some() {
+            self.check_listings()?;
         }
         let Setup { selection, terms, interrupt, .. } = setup;
         let source = self.select(selection, terms.links, terms.max_workers, interrupt)?;
-        let names = setup.deletion.is_some().then(Mutex::default);
-        Ok(Box::new(ServerSource { names, ..source }))
+        Ok(Box::new(source.mirrored(setup.deletion.is_some())))
     }
 }
 
@@ -176,6 +201,14 @@ impl fmt::Debug for ServerSource {
     }
 }
 
+impl ServerSource {
+    /// Tells all names, too, if `mirrored`.
+    #[must_use]
+    pub fn mirrored(self, mirrored: bool) -> Self {
+        Self { names: mirrored.then(Mutex::default), ..self }
+    }
+}
+
 impl Source for ServerSource {
     fn list(&self, found: &mut dyn FnMut(Found) -> bool) -> Result<()> {
         Walk::new(self, found).run();
@@ -184,7 +217,10 @@ impl Source for ServerSource {
 
     fn names(&self, told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
         match &self.names {
-            Some(names) => names.lock().tell(&self.places, told),
+            Some(names) => {
+                let roots: Vec<&[u8]> = self.places.iter().filter_map(ServerPlace::prefix).collect();
+                names.lock().tell(&roots, told)
+            }
             None => Err(Error::protocol("names were asked for, and nothing is to be deleted")),
         }
     }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tidegate_transfer::terms::{Compare, Terms};
+use tidegate_transfer::terms::{Compare, Terms, Verify};
 
 use crate::control::ControlSpec;
 use crate::deletion::DeletionSpec;
@@ -51,7 +51,13 @@ impl CopySpec {
         self.control.check()?;
         self.plane.check()?;
         self.stalls.check()?;
-        self.deletion.check(&self.filters, &self.plane, has_backup)
+        self.deletion.check(&self.filters, has_backup)?;
+        match self.deletion.moving && self.plane.verify == Verify::Block {
+            true => {
+                Err("--move removes only what was verified end to end: leave --verify block out".to_owned())
+            }
+            false => Ok(()),
+        }
     }
 
     /// What both ends agree on.

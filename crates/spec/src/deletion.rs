@@ -1,14 +1,15 @@
 //! What is removed, at the destination or at the source.
 
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
-use tidegate_transfer::terms::Verify;
+use tidegate_transfer::filter::rule::Rule;
+use tidegate_transfer::selection::Deletion;
 
 use crate::filters::FilterSpec;
 use crate::form::path_option;
-use crate::plane::PlaneSpec;
 
 /// What is removed at the destination, or moved away from the source.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, Args)]
@@ -50,8 +51,18 @@ impl DeletionSpec {
         self.delete || self.delete_excluded
     }
 
+    /// What a destination removes that has `rules`, and keeps in the directory `backup`; nothing if nothing is to go.
+    pub fn at_destination(&self, rules: &[Rule], backup: Option<&Path>) -> Option<Deletion> {
+        self.is_wanted().then(|| Deletion {
+            rules: rules.to_vec(),
+            excluded: self.delete_excluded,
+            most: self.max_delete,
+            backup: backup.map(|dir| dir.as_os_str().as_bytes().to_vec()),
+        })
+    }
+
     /// Whether it goes with what is copied, and how.
-    pub fn check(&self, filters: &FilterSpec, plane: &PlaneSpec, has_backup: bool) -> Result<(), String> {
+    pub fn check(&self, filters: &FilterSpec, has_backup: bool) -> Result<(), String> {
         let lists = filters.files.is_some() || filters.bounds.files_from.is_some();
         let why = match self {
             _ if !self.is_wanted() && (self.max_delete.is_some() || has_backup) => {
@@ -62,9 +73,6 @@ impl DeletionSpec {
             }
             Self { moving: true, .. } if self.is_wanted() => {
                 "--move removes at the source, and --delete at the destination: leave one of them out"
-            }
-            Self { moving: true, .. } if plane.verify == Verify::Block => {
-                "--move removes only what was verified end to end: leave --verify block out"
             }
             _ => return Ok(()),
         };

@@ -8,6 +8,7 @@ use tidegate_control::{BitRate, ByteCount};
 use tidegate_transfer::throttle::Limits;
 
 use crate::control::ControlSpec;
+use crate::deletion::DeletionSpec;
 use crate::filters::FilterSpec;
 use crate::form::time;
 use crate::plane::STAGING;
@@ -34,6 +35,10 @@ pub struct PutSpec {
     #[command(flatten)]
     #[serde(flatten)]
     pub filters: FilterSpec,
+    /// What is removed.
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub deletion: DeletionSpec,
     /// How servers are asked.
     #[command(flatten)]
     #[serde(flatten)]
@@ -99,9 +104,15 @@ impl Default for PutRequests {
 }
 
 impl PutSpec {
+    /// Whether what is there is read, whatever its size and time: what is removed at the source was compared before.
+    pub const fn compares(&self) -> bool {
+        self.checksum || self.deletion.moving
+    }
+
     /// Whether all of it makes sense together.
     pub fn check(&self) -> Result<(), String> {
         self.control.check()?;
+        self.deletion.check(&self.filters, false)?;
         PART.check("part_size", self.requests.part_size)?;
         STAGING.check("staging", self.requests.staging)?;
         TIMEOUT.check("timeout", self.requests.timeout)

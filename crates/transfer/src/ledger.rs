@@ -223,7 +223,7 @@ impl Ledger {
     }
 
     /// Something was not removed at the end, which is no file that did not arrive.
-    pub(crate) fn not_deleted(&self, error: Error) {
+    pub fn not_deleted(&self, error: Error) {
         self.keep(std::iter::once(Failure { path: Vec::new(), error }));
     }
 

@@ -137,7 +137,7 @@ pub mod catalogue;
 pub mod journal;
 pub mod ledger;
 
-pub(crate) mod mirror;
+pub mod mirror;
 
 // What either end decides.
 pub(crate) mod logic;

@@ -3,13 +3,14 @@
 //! [`plan`] decides, and touches nothing: what is to go, and why it may not. `removal` acts on that, and does not decide.
 //! Between them what is to go lies in a file, so that memory does not grow with it.
 
-pub mod plan;
+pub mod extent;
+pub(crate) mod plan;
 
 mod removal;
 
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::offer::DirectoryNames;
 use crate::quota::Quota;
 use crate::selection::Deletion;
@@ -18,6 +19,7 @@ use crate::store::backup::Backup;
 use crate::store::file_sink::FileSink;
 use crate::sys::confined::Root;
 
+use self::extent::{nothing_deleted, stopped_at};
 use self::plan::{Extraneous, Plan};
 use self::removal::Spill;
 
@@ -118,7 +120,7 @@ impl Mirror {
             (Ok(()), Some(Acting { base, spill, backup })) => spill.remove(&base, most, backup.as_deref()),
             (Ok(()), None) => {
                 let beyond = most.map_or(0, |most| going.saturating_sub(most));
-                Deleted { entries: 0, error: removal::stopped_at(most, beyond) }
+                Deleted { entries: 0, error: stopped_at(most, beyond) }
             }
         }
     }
@@ -127,7 +129,6 @@ impl Mirror {
 impl Deleted {
     /// Nothing was, because of `error`.
     pub fn nothing(error: &Error) -> Self {
-        let kind = if error.kind == ErrorKind::Usage { ErrorKind::Denied } else { error.kind };
-        Self { entries: 0, error: Some(Error::new(kind, format!("nothing was deleted: {error}"))) }
+        Self { entries: 0, error: Some(nothing_deleted(error)) }
     }
 }

@@ -14,7 +14,7 @@ pub mod destination_path;
 pub mod edit;
 pub mod file_sink;
 pub mod file_source;
-pub(crate) mod folding;
+pub mod folding;
 mod granularity;
 pub(crate) mod mark;
 pub(crate) mod memory;

@@ -6,7 +6,6 @@ mod dry_run;
 mod from_servers;
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -30,7 +29,6 @@ use tidegate_spec::pair::PathKey;
 use tidegate_spec::plane::Patience;
 use tidegate_spec::run::CopyRun;
 use tidegate_transfer::error::Result;
-use tidegate_transfer::selection::{Deletion, Selection};
 use tidegate_transfer::terms::{Purpose, Terms};
 
 use dry_run::{Listing, Shown};
@@ -141,17 +139,6 @@ impl CopyArgs {
     pub fn optimizer(&self) -> &str {
         &self.spec.control.optimizer
     }
-
-    /// What the destination removes of what `selection` does not bring.
-    fn removal(&self, selection: &Selection) -> Option<Deletion> {
-        let deletion = &self.spec.deletion;
-        deletion.is_wanted().then(|| Deletion {
-            rules: selection.rules.clone(),
-            excluded: deletion.delete_excluded,
-            most: deletion.max_delete,
-            backup: self.backup.backup_dir.as_ref().map(|dir| dir.as_os_str().as_bytes().to_vec()),
-        })
-    }
 }
 
 /// Runs the command; `verbose` if more is to be said.
@@ -164,7 +151,7 @@ pub fn run(args: &CopyArgs, caller: &Caller, verbose: bool) -> anyhow::Result<Ex
         terms.purpose = Purpose::Plan;
     }
     let selection = spec.filters.selection()?;
-    let deletion = args.removal(&selection);
+    let deletion = spec.deletion.at_destination(&selection.rules, args.backup.backup_dir.as_deref());
     let ends = ends(args, &mut terms)?;
     let state = trust.state_dir()?;
     let key = ends.key(&terms, &control);

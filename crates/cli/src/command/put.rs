@@ -65,7 +65,8 @@ use crate::summary;
 /// ftp://host/file, sftp://host/path, s3://bucket/prefix/, gs://bucket/key. `put dir DST` puts the tree at
 /// DST/dir, `put dir/ DST` its contents at DST. A single file is given DST as its name unless DST ends in
 /// a slash. Large files go to S3 in parts, several at a time; an upload that was interrupted goes on with
-/// the parts that are there. What is there already with the same content is skipped; nothing is deleted.
+/// the parts that are there. What is there already with the same content is skipped; nothing is deleted,
+/// unless --delete asks for it.
 ///
 /// Credentials for S3 come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the profile
 /// AWS_PROFILE in ~/.aws; a login for WebDAV from ~/.netrc or the URL.
@@ -211,7 +212,7 @@ impl Place {
             #[cfg(feature = "ssh")]
             Self::Sftp(url) => {
                 let part = args.spec.requests.part_size;
-                let (reads_back, compares) = (!args.server.no_read_back, args.spec.checksum);
+                let (reads_back, compares) = (!args.server.no_read_back, args.spec.compares());
                 let writing = SftpWriting { part, reads_back, compares };
                 Arc::new(SftpTarget::new(settings, url, single, writing)?)
             }
@@ -299,11 +300,20 @@ pub struct Planned {
     bytes: u64,
 }
 
+/// What would become of files.
+#[derive(Clone, Debug, Default)]
+struct Planning {
+    files: Vec<Planned>,
+    delete: Vec<String>,
+}
+
 /// What a dry run found.
 #[derive(Debug, Serialize)]
 pub struct Plan<'a> {
     dry_run: bool,
     files: &'a [Planned],
+    /// What would be removed at the destination.
+    delete: &'a [String],
     skipped: u64,
     failures: &'a [FailedFile],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -316,7 +326,7 @@ impl Plan<'_> {
     /// Nothing, because of `error`.
     pub fn of_nothing(error: &anyhow::Error) -> Self {
         let Summary { error, error_kind, .. } = summary::of_nothing("", error);
-        Self { dry_run: true, files: &[], skipped: 0, failures: &[], error, error_kind }
+        Self { dry_run: true, files: &[], delete: &[], skipped: 0, failures: &[], error, error_kind }
     }
 }
 
@@ -328,17 +338,23 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
     let state = args.trust.state.open()?;
     let catalogues = Catalogues::new(&state)?;
     args.spec.check().map_err(usage)?;
+    if args.spec.deletion.moving && args.server.no_read_back {
+        return Err(
+            usage("--move removes only what was read back and compared: leave --no-read-back out").into()
+        );
+    }
     let selection = args.spec.filters.selection()?;
+    let deletion = args.spec.deletion.at_destination(&selection.rules, None);
     let control = args.control();
     let pace = pace(&control, optimizer(&control)?.as_ref());
     let interrupt = caller.interrupt();
     let servers = args.servers(&place)?;
     let sources = PutSources::of(typed, &place, &servers, args)?;
-    let planned = Arc::new(Mutex::new(Vec::new()));
+    let planned = Arc::new(Mutex::new(Planning::default()));
     let unverified = Arc::new(AtomicBool::new(false));
     let begun = AtomicBool::new(false);
     let begin = || -> Result<Begun> {
-        planned.lock().clear();
+        *planned.lock() = Planning::default();
         let source = sources.open(&selection, args, &interrupt)?;
         let target = place.target(source.is_single_file(), args, &servers, &state)?;
         let settings = Settings {
@@ -351,8 +367,9 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
             interrupt: interrupt.clone(),
             seed: control.spec.seed,
             dry: args.dry_run,
-            checksum: args.spec.checksum,
+            checksum: args.spec.compares(),
             taking: args.spec.filters.taking(),
+            deletion: deletion.clone(),
             catalogue: catalogues.of(&target.identity()),
             unverified: Arc::clone(&unverified),
         };
@@ -403,30 +420,41 @@ fn title(sources: &PutSources, count: usize, place: &Place) -> String {
 }
 
 /// Logs what becomes of files, and keeps what would be sent.
-fn tell(planned: &Arc<Mutex<Vec<Planned>>>) -> tidegate_fetch::put::UploadListener {
+fn tell(planned: &Arc<Mutex<Planning>>) -> tidegate_fetch::put::UploadListener {
     let planned = Arc::clone(planned);
     Box::new(move |event| match event {
         Event::Done(path, bytes) => tracing::info!("{path}: {} sent and verified", ByteCount(bytes)),
         Event::Skipped(path, _) => tracing::info!("{path}: there already"),
         Event::Left(path) => tracing::info!("{path}: left as it is there"),
         Event::Would(path, bytes) => {
-            planned.lock().push(Planned { path: path.to_string(), bytes });
+            planned.lock().files.push(Planned { path: path.to_string(), bytes });
         }
+        Event::Deleted(path) => tracing::info!("{path}: deleted, as the source does not have it"),
+        Event::WouldDelete(path) => planned.lock().delete.push(path.to_string()),
         // Listed at the end.
         Event::Failed(path, error) => tracing::debug!("{}: {error}", show(path)),
         Event::Note(path, why) => warn_left_out(path, why),
     })
 }
 
-fn print_plan(ended: &Ended, planned: &[Planned], json: bool, caller: &Caller) -> anyhow::Result<ExitCode> {
-    let mut planned = planned.to_vec();
+fn print_plan(ended: &Ended, planning: &Planning, json: bool, caller: &Caller) -> anyhow::Result<ExitCode> {
+    let Planning { files: mut planned, mut delete } = planning.clone();
     planned.sort_by(|a, b| a.path.cmp(&b.path));
+    delete.sort();
     let summary = &ended.summary;
     let skipped = summary.files.skipped;
     if json {
         let (error, error_kind) = (summary.error.clone(), summary.error_kind);
         let failures = &summary.failures;
-        caller.print_json(&Plan { dry_run: true, files: &planned, skipped, failures, error, error_kind })?;
+        caller.print_json(&Plan {
+            dry_run: true,
+            files: &planned,
+            delete: &delete,
+            skipped,
+            failures,
+            error,
+            error_kind,
+        })?;
         if let Some(error) = &ended.error {
             caller.complain(&error.message);
         }
@@ -437,11 +465,15 @@ fn print_plan(ended: &Ended, planned: &[Planned], json: bool, caller: &Caller) -
         for file in &planned {
             caller.print(&format!("{}  {}", file.path, ByteCount(file.bytes)))?;
         }
+        for path in &delete {
+            caller.print(&format!("{path}  to delete"))?;
+        }
         let bytes = planned.iter().map(|file| file.bytes).sum();
         caller.print(&format!(
-            "{}, {} would be sent, {skipped} there already",
+            "{}, {} would be sent, {skipped} there already{}",
             count(planned.len() as u64, "file"),
-            ByteCount(bytes)
+            ByteCount(bytes),
+            if delete.is_empty() { String::new() } else { format!(", {} to delete", delete.len()) }
         ))?;
     }
     Ok(summary.exit(ended.error.as_ref().map(|error| error.kind)).into())

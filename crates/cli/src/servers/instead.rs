@@ -194,9 +194,7 @@ mod tests {
     #[test]
     fn an_option_that_is_of_copies_alone_is_named() {
         for (words, wanted) in [
-            (&["--delete", "a", "s3://b/"][..], "--delete is for copies between"),
-            (&["--move", "a", "s3://b/"], "--move is for copies between"),
-            (&["--chunk-size=1GiB", "https://h/a", "s3://b/"], "--chunk-size is for copies between"),
+            (&["--chunk-size=1GiB", "https://h/a", "s3://b/"][..], "--chunk-size is for copies between"),
             (&["https://h/a", "a", "s3://b/"], "a is at no server, and other sources are"),
             (&["--stall-timeout=9s", "a", "s3://b/"], "--stall-timeout is for copies between"),
             (&["--backup-dir=x", "--delete", "a", "s3://b/"], "is for copies between"),

@@ -38,6 +38,7 @@ mod put;
 mod put_between;
 mod put_chosen;
 mod put_far;
+mod put_mirror;
 mod refusals;
 mod remote;
 mod same_names;

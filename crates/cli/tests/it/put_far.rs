@@ -124,7 +124,7 @@ fn what_cannot_be_from_afar_is_refused_in_one_line() {
         (&["-x"][..], "--one-file-system is for directories of this host"),
         (&["--links=follow"], "links at an endpoint are left out"),
         (&["-f", ": .rules"], "rules that are read from files of each directory"),
-        (&["--delete"], "--delete is for copies between"),
+        (&["--move"], "--move removes files of this host once they are put"),
         (&["here"], "all sources of one copy must be local"),
         (&["https://h/x"], "is at no server, and other sources are"),
     ] {

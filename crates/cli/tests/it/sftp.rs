@@ -15,14 +15,14 @@ use crate::common::{Ran, World, eventually, finish, signal, wait};
 const MIB: usize = 1 << 20;
 
 /// A world with such a host.
-struct Host {
-    world: World,
+pub(crate) struct Host {
+    pub world: World,
     sshd: Sshd,
     user: String,
 }
 
 impl Host {
-    fn new(test: &str) -> Option<Self> {
+    pub fn new(test: &str) -> Option<Self> {
         Self::with(test, true)
     }
 
@@ -33,7 +33,7 @@ impl Host {
     }
 
     /// The URL of something in the world.
-    fn at(&self, path: &str) -> String {
+    pub fn at(&self, path: &str) -> String {
         format!("sftp://{}@dtn{}", self.user, self.world.text(path))
     }
 
@@ -47,7 +47,7 @@ impl Host {
         command
     }
 
-    fn run(&self, arguments: &[&str]) -> Ran {
+    pub fn run(&self, arguments: &[&str]) -> Ran {
         finish(&mut self.command(arguments))
     }
 

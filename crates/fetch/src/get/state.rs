@@ -19,7 +19,7 @@ use tidegate_transfer::throttle::Throttle;
 
 use crate::get::digest_queue::DigestQueue;
 use crate::get::event::{Active, DownloadEvent, DownloadListener, Got};
-use crate::get::file::{Body, DownloadFile, Next, UNKNOWN};
+use crate::get::file::{Body, DownloadFile, Next, State, UNKNOWN};
 use crate::get::memory::Fetched;
 use crate::get::queue::Queue;
 use crate::get::settings::DownloadSettings;
@@ -253,9 +253,14 @@ impl DownloadState {
 
     /// A file has failed; the others go on.
     pub(super) fn fail_one(&self, file: &Arc<DownloadFile>, error: &Error) {
+        self.fail_while(file, error, |_| true);
+    }
+
+    /// The same, if `holds`: a version that was dropped meanwhile says nothing of the file.
+    fn fail_while(&self, file: &Arc<DownloadFile>, error: &Error, holds: impl FnOnce(&State) -> bool) {
         let body = {
             let mut state = file.lock();
-            if std::mem::replace(&mut state.ended, true) {
+            if !holds(&state) || std::mem::replace(&mut state.ended, true) {
                 return;
             }
             state.body.take()
@@ -349,7 +354,7 @@ impl WriteHandler for DownloadState {
     fn damaged(&self, _: &Arc<Body>, _: Range<u64>) {}
 
     fn fail_file(&self, body: &Arc<Body>, error: Error) {
-        self.fail_one(&body.file, &error);
+        self.fail_while(&body.file, &error, |state| state.concerns(Some(body)));
     }
 
     fn fail(&self, error: Error) {

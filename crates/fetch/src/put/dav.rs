@@ -1,6 +1,8 @@
 //! WebDAV-style targets: a file is stored under a name of its own, read back and compared, and then
 //! moved to its name. Where a server cannot move, it is stored under its name at once.
 
+mod listing;
+
 use std::collections::HashSet;
 use std::io::Read;
 use std::sync::Arc;
@@ -13,11 +15,15 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
+use self::listing::DavListing;
 use crate::foreign::io_words;
 use crate::put::target::{
     Content, Md5Sum, PieceSums, Plan, Present, Stored, StoredPart, Target, UploadConnection, UploadFile,
 };
+use crate::record::Names;
 use crate::remote::http::answer::{modified, why};
+use crate::remote::index::Index;
+use crate::remote::patience::Patience;
 use crate::remote::request::{HttpClient, Payload, Redirects, Reply, Requests, unanswered};
 use crate::remote::s3::answer::Part;
 use crate::remote::settings::ServerSettings;
@@ -154,6 +160,11 @@ impl Target for DavTarget {
         true
     }
 
+    fn names(&self, patience: Patience) -> Result<Names> {
+        let lists = DavListing::new(&self.shared)?;
+        Ok(Box::new(Index::new(lists, &self.shared.base, Box::new(|_| true), patience)))
+    }
+
     fn shown(&self, path: &RelPath) -> String {
         shown(&self.shared.url(path.as_bytes()))
     }
@@ -225,7 +236,7 @@ impl DavConnection {
         reply.finish();
         if is_stored {
             // Nothing is left there if its content is refused.
-            self.remove(place);
+            self.discard(place);
         }
         if known == UNKNOWN {
             self.shared.redirects.store(if next.is_some() { REDIRECTS } else { TAKES_ITSELF }, Relaxed);
@@ -353,7 +364,7 @@ impl DavConnection {
     }
 
     /// Removes an unfinished file as well as may be.
-    fn remove(&self, url: &Url) {
+    fn discard(&self, url: &Url) {
         match self.ask("DELETE", url, &[], Payload::None) {
             Ok(reply) => reply.finish(),
             Err(refusal) => tracing::debug!("{}", refusal.error),
@@ -432,7 +443,7 @@ impl UploadConnection for DavConnection {
         // The end of a stream, where its MD5 stands, comes behind its last byte.
         let _ = body.read(&mut [0]);
         let Some(PieceSums { md5, .. }) = body.sums() else {
-            self.remove(&place);
+            self.discard(&place);
             return Err(Refusal::new(Why::Broken, format!("{}: it was cut off", shown(&url))));
         };
         let finished = self.confirm(&place, file.size, md5).and_then(|()| match stays {
@@ -442,12 +453,12 @@ impl UploadConnection for DavConnection {
         match finished {
             Ok(true) => {}
             Ok(false) => {
-                self.remove(&place);
+                self.discard(&place);
                 let what = format!("{}: the server moves no files; it is stored under its name", shown(&url));
                 return Err(Refusal::new(Why::Broken, what));
             }
             Err(refusal) => {
-                self.remove(&place);
+                self.discard(&place);
                 return Err(refusal);
             }
         }
@@ -483,6 +494,18 @@ impl UploadConnection for DavConnection {
 
     fn abort(&mut self, file: &UploadFile, _: &str) -> Result<(), Refusal> {
         Err(no_parts(file))
+    }
+
+    fn remove(&mut self, path: &RelPath) -> Result<(), Refusal> {
+        let url = self.shared.url(path.as_bytes());
+        let reply = self.ask("DELETE", &url, &[], Payload::None)?;
+        match reply.status {
+            200..300 | 404 | 410 => {
+                reply.finish();
+                Ok(())
+            }
+            _ => Err(self.refused("DELETE", &url, reply)),
+        }
     }
 }
 

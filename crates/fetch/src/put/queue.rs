@@ -9,6 +9,7 @@ use std::time::Duration;
 use tidegate_control::ByteCount;
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::manifest::BLOCK;
+use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::staging::{Block, Staging};
 use tidegate_transfer::pipeline::waits::WorkerTime;
 use tidegate_transfer::sys::sync::{Condvar, Mutex, MutexGuard};
@@ -47,6 +48,8 @@ pub(crate) enum SendTask {
     Complete(Arc<UploadFile>),
     /// Removes what was sent of a file that failed.
     Abort(Arc<UploadFile>, String),
+    /// Removes a file that the source does not have.
+    Remove(RelPath),
 }
 
 /// A piece that was read: a part, or with the number 0 a whole file.
@@ -247,6 +250,21 @@ impl UploadQueue {
         drop(state);
         self.send.notify_one();
         true
+    }
+
+    /// Adds something for the network that ends by itself.
+    pub(crate) fn add_task(&self, task: SendTask) {
+        self.lock().open += 1;
+        self.send(task);
+    }
+
+    /// Waits until everything that was added has ended; `false` if all is over instead.
+    pub(crate) fn wait_for_rest(&self) -> bool {
+        let mut state = self.lock();
+        while state.open > 0 && !state.stopped {
+            state = self.over.wait(state);
+        }
+        !state.stopped
     }
 
     /// Says that no further file comes.

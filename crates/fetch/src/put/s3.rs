@@ -24,12 +24,15 @@ use crate::put::target::{
     tag_of_parts,
 };
 use crate::put::unfinished::UnfinishedUploads;
+use crate::record::Names;
 use crate::remote::http::answer::modified;
+use crate::remote::patience::Patience;
 use crate::remote::request::{Payload, Requests};
 use crate::remote::s3::S3Context;
 use crate::remote::s3::answer::{self, Part};
 use crate::remote::s3::calls::{S3Client, S3Failure, S3Request};
 use crate::remote::s3::head;
+use crate::remote::s3::list;
 use crate::remote::s3::place::Object;
 use crate::remote::settings::ServerSettings;
 use crate::remote::{Refusal, Why};
@@ -125,6 +128,14 @@ impl Target for S3Target {
         Ok((path.clone(), Plan::new(size, self.part)))
     }
 
+    fn names(&self, patience: Patience) -> Result<Names> {
+        Ok(list::names(self.shared.client(&self.place.bucket)?, self.place.clone(), patience))
+    }
+
+    fn may_fold(&self) -> bool {
+        false
+    }
+
     fn shown(&self, path: &RelPath) -> String {
         let url = self.object(path).and_then(|object| object.url());
         url.map_or_else(|_| path.to_string(), |url| url.to_string())
@@ -145,11 +156,15 @@ struct S3Connection {
 
 impl S3Connection {
     fn object(&self, file: &UploadFile) -> Object {
-        if self.single {
-            return self.place.clone();
+        match self.single {
+            true => self.place.clone(),
+            // Checked when the file was planned.
+            false => self.beneath(&file.path),
         }
-        // Checked when the file was planned.
-        let name = String::from_utf8_lossy(file.path.as_bytes());
+    }
+
+    fn beneath(&self, path: &RelPath) -> Object {
+        let name = String::from_utf8_lossy(path.as_bytes());
         self.place.with_key(format!("{}{name}", self.place.key))
     }
 
@@ -489,6 +504,15 @@ impl UploadConnection for S3Connection {
             Err(failed) => return Err(failed.refusal),
         }
         self.end(&object, id);
+        Ok(())
+    }
+
+    fn remove(&mut self, path: &RelPath) -> Result<(), Refusal> {
+        match self.client.call(&S3Request::new("delete", Method::Delete, &self.beneath(path)), &[]) {
+            Ok(reply) => reply.finish(),
+            Err(failed) if failed.refusal.why == Why::Missing => {}
+            Err(failed) => return Err(failed.refusal),
+        }
         Ok(())
     }
 }

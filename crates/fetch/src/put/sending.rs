@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind, Retry};
 use tidegate_transfer::outage;
+use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::pool::Gate;
 use tidegate_transfer::selection::Taking;
 use tidegate_transfer::throttle::Throttle;
 
 use crate::host::put_off;
 use crate::put::queue::{Bytes, Chunk, PartContent, Room, SendTask, UploadPart, UploadQueue};
-use crate::put::state::UploadState;
+use crate::put::state::{UploadEvent, UploadState};
 use crate::put::target::{
     Content, DEFAULT_PART, PieceSums, Present, Stored, StoredPart, UploadConnection, UploadFile,
 };
@@ -48,6 +49,7 @@ pub(crate) fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
             Some(SendTask::UploadPart(piece)) => worker.send(piece, throttle.as_ref()),
             Some(SendTask::Complete(file)) => worker.complete(&file),
             Some(SendTask::Abort(file, id)) => worker.abort(&file, &id),
+            Some(SendTask::Remove(path)) => worker.remove(&path),
             None => {}
         }
     }
@@ -58,6 +60,19 @@ pub(crate) fn survey(shared: &Arc<UploadState>) -> Result<(), Error> {
     let mut worker = Worker { shared, connection: shared.target.connection()?, proven: false };
     let inhabited = worker.again(|connection| connection.survey()).map_err(|refusal| refusal.error)?;
     shared.inhabited.store(inhabited, Relaxed);
+    Ok(())
+}
+
+/// Removes `directories`, each if nothing is left in it.
+pub(crate) fn remove_directories(shared: &Arc<UploadState>, directories: &[RelPath]) -> Result<(), Error> {
+    let mut worker = Worker { shared, connection: shared.target.connection()?, proven: false };
+    for path in directories {
+        match worker.again(|connection| connection.remove_directory(path)) {
+            Ok(true) => shared.removed.add(),
+            Ok(false) => {}
+            Err(refusal) => return Err(refusal.error),
+        }
+    }
     Ok(())
 }
 
@@ -319,6 +334,17 @@ impl Worker<'_> {
             tracing::warn!("what was sent of {} stays there: {}", file.path, refusal.error);
         }
         self.shared.failed(file);
+    }
+
+    fn remove(&mut self, path: &RelPath) {
+        match self.again(|connection| connection.remove(path)) {
+            Ok(()) => {
+                self.shared.removed.add();
+                (self.shared.tell)(UploadEvent::Deleted(path));
+            }
+            Err(refusal) => self.shared.removed.fail(refusal.error),
+        }
+        self.shared.queue.ended();
     }
 }
 

@@ -16,9 +16,12 @@ use url::Url;
 
 use self::connection::SftpConnection;
 use crate::put::target::{Plan, Target, UploadConnection, UploadFile};
+use crate::record::Names;
+use crate::remote::index::Index;
+use crate::remote::patience::Patience;
 use crate::remote::servers::ServerSettings;
 use crate::remote::sftp::path::{path_of, url_within, within};
-use crate::remote::sftp::{SftpContext, SftpLine};
+use crate::remote::sftp::{Sftp, SftpContext, SftpLine};
 use crate::remote::shown;
 
 /// What an unfinished file's name begins with.
@@ -159,6 +162,11 @@ impl Target for SftpTarget {
 
     fn plan(&self, path: &RelPath, size: u64) -> Result<(RelPath, Plan)> {
         Ok((path.clone(), Plan::new(size, self.shared.part)))
+    }
+
+    fn names(&self, patience: Patience) -> Result<Names> {
+        let sftp = Sftp::new(Arc::clone(&self.shared.sessions));
+        Ok(Box::new(Index::new(sftp, &self.shared.base, Box::new(|_| true), patience)))
     }
 
     fn shown(&self, path: &RelPath) -> String {

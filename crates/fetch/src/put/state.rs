@@ -11,13 +11,14 @@ use tidegate_transfer::catalogue::{Catalogue, Verified};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::ledger::Ledger;
 use tidegate_transfer::path::RelPath;
-use tidegate_transfer::selection::Taking;
+use tidegate_transfer::selection::{Deletion, Taking};
 use tidegate_transfer::store::Source;
 use tidegate_transfer::sys::sync::Mutex;
 use tidegate_transfer::throttle::{Limits, Throttle};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
 use crate::host::Host;
+use crate::put::mirror::Removed;
 use crate::put::queue::{SendTask, UploadQueue};
 use crate::put::target::{PieceSums, Present, Stored, Target, UploadFile};
 
@@ -45,6 +46,8 @@ pub struct UploadSettings {
     pub checksum: bool,
     /// Which files are sent, by what bears their names.
     pub taking: Taking,
+    /// What of the destination is removed once everything has arrived.
+    pub deletion: Option<Deletion>,
     /// What was verified at this target before.
     pub catalogue: Option<Arc<Mutex<Catalogue>>>,
     /// Set once some content could only be checked by its size.
@@ -66,6 +69,7 @@ impl Default for UploadSettings {
             dry: false,
             checksum: false,
             taking: Taking::default(),
+            deletion: None,
             catalogue: None,
             unverified: Arc::default(),
         }
@@ -82,6 +86,10 @@ pub enum UploadEvent<'a> {
     Left(&'a RelPath),
     /// It would be sent; told in place of sending it.
     Would(&'a RelPath, u64),
+    /// The source does not have it, and it was removed.
+    Deleted(&'a RelPath),
+    /// The same would be removed; told in place of removing it.
+    WouldDelete(&'a RelPath),
     /// It did not arrive.
     Failed(&'a [u8], &'a Error),
     /// Something was left out on purpose.
@@ -117,6 +125,8 @@ pub(crate) struct UploadState {
     pub link: Option<Throttle>,
     /// Whether anything at the target could bear a file's name.
     pub(crate) inhabited: AtomicBool,
+    /// What was removed of what the source does not have.
+    pub(crate) removed: Removed,
     /// Who is told.
     pub tell: UploadListener,
 }
@@ -161,8 +171,13 @@ impl UploadState {
     pub fn same(&self, file: &Arc<UploadFile>, present: &Present) {
         if self.end(file) {
             self.remember(file, &present.tag);
-            self.ledger.skipped(file.size);
-            (self.tell)(UploadEvent::Skipped(&file.path, file.size));
+            match self.take_away(file, true) {
+                Ok(()) => {
+                    self.ledger.skipped(file.size);
+                    (self.tell)(UploadEvent::Skipped(&file.path, file.size));
+                }
+                Err(error) => self.stays(file, error),
+            }
             self.queue.ended();
         }
     }
@@ -246,10 +261,36 @@ impl UploadState {
         } else {
             self.settings.unverified.store(true, Relaxed);
         }
-        let already = file.state.lock().already;
-        self.ledger.done(file.size - already);
-        (self.tell)(UploadEvent::Done(&file.path, file.size));
+        match self.take_away(file, stored.verified) {
+            Ok(()) => {
+                let already = file.state.lock().already;
+                self.ledger.done(file.size - already);
+                (self.tell)(UploadEvent::Done(&file.path, file.size));
+            }
+            Err(error) => self.stays(file, error),
+        }
         self.queue.ended();
+    }
+
+    /// Removes a file that has arrived at the source, if that was asked for.
+    fn take_away(&self, file: &UploadFile, is_verified: bool) -> Result<(), Error> {
+        if !self.source.is_moved() || self.settings.dry {
+            return Ok(());
+        }
+        let stays = |why: &str| format!("{} has arrived, and stays at the source: {why}", file.path);
+        match is_verified {
+            true => self.source.remove(&file.listed).map_err(|error| {
+                let why = stays(&error.message);
+                error.in_words(why)
+            }),
+            false => Err(Error::new(ErrorKind::Io, stays("the server does not tell whether it is the same"))),
+        }
+    }
+
+    /// A file that was to be moved stays at the source.
+    fn stays(&self, file: &UploadFile, error: Error) {
+        (self.tell)(UploadEvent::Failed(file.path.as_bytes(), &error));
+        self.ledger.failed(file.path.as_bytes(), error, true);
     }
 
     /// A reader met an error while the file is being sent; the network will find its stream cut off.

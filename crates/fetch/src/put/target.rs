@@ -12,7 +12,9 @@ use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
 use crate::checksum::Crc64;
+use crate::record::Names;
 use crate::remote::Refusal;
+use crate::remote::patience::Patience;
 use crate::remote::s3::answer::Part;
 
 /// The smallest part that S3 takes, but for a file's last.
@@ -253,6 +255,14 @@ pub trait Target: Send + Sync {
         false
     }
 
+    /// What lies in the directory that it is, as far as its server lists it.
+    fn names(&self, patience: Patience) -> Result<Names>;
+
+    /// Whether its server may take names for one that differ in spelling alone.
+    fn may_fold(&self) -> bool {
+        true
+    }
+
     /// Where a path ends up, for people.
     fn shown(&self, path: &RelPath) -> String;
 
@@ -294,6 +304,15 @@ pub trait UploadConnection: Send {
 
     /// Removes an upload's parts.
     fn abort(&mut self, file: &UploadFile, id: &str) -> Result<(), Refusal>;
+
+    /// Removes the file `path`, if it is there.
+    fn remove(&mut self, path: &RelPath) -> Result<(), Refusal>;
+
+    /// Removes the directory `path` if nothing is in it; `false` if it stays.
+    fn remove_directory(&mut self, path: &RelPath) -> Result<bool, Refusal> {
+        let _ = path;
+        Ok(false)
+    }
 }
 
 /// The MD5 as S3 makes the tag of an upload in parts: of the parts' MD5s, and their number.

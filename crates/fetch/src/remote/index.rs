@@ -21,7 +21,7 @@ const MAX_DEPTH: usize = 32;
 /// Most directories and most files; longest page.
 const MAX_DIRECTORIES: u64 = 100_000;
 const MAX_FILES: u64 = 10_000_000;
-const MAX_PAGE: u64 = 64 << 20;
+pub(crate) const MAX_PAGE: u64 = 64 << 20;
 
 /// Who tells what is in a directory.
 pub(crate) trait Lists: Send {
@@ -155,7 +155,7 @@ impl Lists for Http {
 }
 
 /// What a WebDAV server says is in `directory`; `None` if that makes no sense.
-fn members(directory: &Url, xml: &str) -> Option<Vec<Link>> {
+pub(crate) fn members(directory: &Url, xml: &str) -> Option<Vec<Link>> {
     let (mut links, mut href, mut is_directory) = (Vec::new(), String::new(), false);
     elements(xml, |path, text| match path {
         "response/href" => text.trim().clone_into(&mut href),
@@ -201,7 +201,7 @@ impl<L: Lists> Iterator for Index<L> {
 
 /// What the page at `page` links to that lies in its directory. All else is passed over: what lies above, elsewhere or
 /// deeper, and links with a query, by which servers sort.
-fn links(page: &Url, text: &str) -> Vec<Link> {
+pub(crate) fn links(page: &Url, text: &str) -> Vec<Link> {
     let mut seen = HashSet::new();
     let mut links = Vec::new();
     for Ok(token) in Tokenizer::new(text) {

@@ -6,14 +6,12 @@ use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::offer::DirectoryNames;
 use tidegate_transfer::path::split;
 
-use super::place::ServerPlace;
-
 /// Bytes of names told at a time.
 const PORTION: usize = 256 << 10;
 
 /// The names that rules do not hide, also of files that are not offered.
 #[derive(Debug, Default)]
-pub(super) struct ListedNames {
+pub(crate) struct ListedNames {
     /// Names in each directory, a NUL byte behind each. Directories are called so that each is followed by those in it.
     directories: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Whether something could not be listed.
@@ -32,23 +30,27 @@ impl ListedNames {
         }
     }
 
+    /// The directory `root` is a source, and may have nothing in it.
+    pub fn begin(&mut self, root: &[u8]) {
+        self.directories.entry(reordered(root, b'/', 0)).or_default();
+    }
+
     /// Not everything was listed.
     pub fn is_partial(&mut self) {
         self.is_partial = true;
     }
 
     /// Tells of the directories that are compared: all, if contents are put into the destination's own, and else those
-    /// that were named.
+    /// that were named. `roots` are the directories that are sources, as they are called at the destination.
     ///
     /// # Errors
     /// Not everything is known.
-    pub fn tell(&self, places: &[ServerPlace], told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
+    pub fn tell(&self, roots: &[&[u8]], told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
         if self.is_partial {
             let why = "not everything at the source could be listed";
             return Err(Error::new(ErrorKind::Io, why));
         }
-        let prefixes = || places.iter().filter_map(ServerPlace::prefix);
-        let all = prefixes().any(<[u8]>::is_empty);
+        let all = roots.iter().any(|root| root.is_empty());
         for (ordered, names) in &self.directories {
             let directory = reordered(ordered, 0, b'/');
             // Beside what was named others may lie.
@@ -57,7 +59,7 @@ impl ListedNames {
             }
             let is_root = match all {
                 true => directory.is_empty(),
-                false => prefixes().any(|prefix| prefix == directory),
+                false => roots.contains(&&directory[..]),
             };
             if !tell_one(directory, is_root, names, told) {
                 return Ok(());

@@ -47,7 +47,7 @@ impl Seen {
 }
 
 /// The directories on the way to `path`, the topmost first.
-pub(super) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+pub(crate) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end])
 }
 

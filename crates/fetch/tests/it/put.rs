@@ -99,6 +99,8 @@ impl<'a> Run<'a> {
                 UploadEvent::Skipped(path, _) => format!("skipped {path}"),
                 UploadEvent::Left(path) => format!("left {path}"),
                 UploadEvent::Would(path, _) => format!("would {path}"),
+                UploadEvent::Deleted(path) => format!("deleted {path}"),
+                UploadEvent::WouldDelete(path) => format!("would delete {path}"),
                 UploadEvent::Failed(path, _) => format!("failed {}", String::from_utf8_lossy(path)),
                 UploadEvent::Note(path, why) => format!("note {} {why}", String::from_utf8_lossy(path)),
             };
@@ -310,6 +312,12 @@ impl Target for Meddler {
     }
     fn server(&self) -> tidegate_transfer::error::Result<url::Url> {
         self.inner.server()
+    }
+    fn names(
+        &self,
+        patience: tidegate_fetch::remote::patience::Patience,
+    ) -> tidegate_transfer::error::Result<tidegate_fetch::record::Names> {
+        self.inner.names(patience)
     }
     fn shown(&self, path: &tidegate_transfer::path::RelPath) -> String {
         self.inner.shown(path)

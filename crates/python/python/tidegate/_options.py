@@ -375,6 +375,12 @@ class PutOptions(_SelectionOptions, _RuleOptions, _TrustOptions, _SshOptions, _B
 
     checksum: Read files that are there already and compare, instead of trusting size, time and what was recorded
     links: What to do about symbolic links; they cannot be kept as such (default: follow)
+    delete: Once everything is there and verified, remove what the source does not have, in the directories that were
+        copied; what rules exclude stays
+    delete_excluded: The same, and what rules exclude goes as well, unless they protect it
+    max_delete: Remove no more than N files and directories, which also allows to empty the destination or to remove over
+        half
+    move: Remove each file at the source once its copy is durable and both were hashed and are the same
     part_size: Bytes of each part of a large file; larger where a file would have more than 10,000 (default: 8MiB)
     staging: Memory for parts, from reading to confirmation (default: 256MiB)
     timeout: How long a server may be silent (default: 60s)
@@ -406,6 +412,10 @@ class PutOptions(_SelectionOptions, _RuleOptions, _TrustOptions, _SshOptions, _B
 
     checksum: bool
     links: Literal["skip", "follow"]
+    delete: bool
+    delete_excluded: bool
+    max_delete: int
+    move: bool
     part_size: str | Bytes
     staging: str | Bytes
     timeout: str | timedelta | Seconds

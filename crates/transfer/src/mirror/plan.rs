@@ -9,6 +9,7 @@ use std::vec::IntoIter;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
+use super::extent::Extent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::offer::DirectoryNames;
@@ -22,9 +23,6 @@ use crate::sys::fs::{Dir, FileType, fstat};
 use crate::sys::identity::{FileIdentity, identity};
 use crate::sys::whereabouts::Mounts;
 use crate::text::show;
-
-/// Of more files than this, over half are not removed unless it is said how many may be.
-const FEW: u64 = 100;
 
 /// Something that is at the destination and not at the source: an extraneous file, as rsync calls it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,11 +46,7 @@ pub struct Plan {
     /// The directories whose rules are in force, the innermost last.
     entered: Vec<Vec<u8>>,
     open: Option<Open>,
-    /// Files that are there, and those of them that are to go.
-    files: u64,
-    going: u64,
-    /// A directory that was named, has nothing at the source, and something here that would go.
-    emptied: Option<Vec<u8>>,
+    extent: Extent,
 }
 
 /// The directory that is being compared. What of it would go is known at its end: a name of the source may be there in
@@ -123,9 +117,7 @@ impl Plan {
             metadata: Arc::clone(metadata),
             entered: Vec::new(),
             open: None,
-            files: 0,
-            going: 0,
-            emptied: None,
+            extent: Extent::default(),
         })
     }
 
@@ -167,7 +159,7 @@ impl Plan {
             open.set_aside(Some(name));
             if let Some((dir, there)) = &mut open.there {
                 let listed = there.next_if(|(here, _)| here == name);
-                self.files += u64::from(matches!(listed, Some((_, false))));
+                self.extent.files += u64::from(matches!(listed, Some((_, false))));
                 let is_taken = || self.filter.takes(&inside(&open.path, name), false);
                 open.spelled.add(dir, name, listed.is_none() && is_taken());
             }
@@ -179,15 +171,15 @@ impl Plan {
             return Ok(());
         }
         open.set_aside(None);
-        let before = self.going;
+        let before = self.extent.going;
         for (name, is_directory) in std::mem::take(&mut open.extraneous) {
             match open.there.as_ref().is_some_and(|(dir, _)| open.spelled.has(dir, &name)) {
-                true => self.files += u64::from(!is_directory),
+                true => self.extent.files += u64::from(!is_directory),
                 false => self.extraneous(&open, (name, is_directory), goes)?,
             }
         }
-        if names.is_root && open.is_empty && self.going > before {
-            self.emptied = Some(open.path);
+        if names.is_root && open.is_empty && self.extent.going > before {
+            self.extent.emptied = Some(open.path);
         }
         Ok(())
     }
@@ -200,21 +192,7 @@ impl Plan {
         if self.open.is_some() {
             return Err(Error::protocol("the source did not tell all names"));
         }
-        if most.is_some() {
-            return Ok(());
-        }
-        let refuse = |why: String| Err(Error::new(ErrorKind::Denied, why));
-        if let Some(path) = &self.emptied {
-            let what = if path.is_empty() { "the source".into() } else { show(path) };
-            return refuse(format!("{what} is empty; if that is right, say --max-delete N"));
-        }
-        if self.files > FEW && self.going > self.files / 2 {
-            let Self { going, files, .. } = self;
-            return refuse(format!(
-                "{going} of {files} files at the destination would go, over half; if that is right, say --max-delete N"
-            ));
-        }
-        Ok(())
+        self.extent.verdict(most)
     }
 
     /// Opens the directory `path`, which lies in one that was compared before, or in none.
@@ -277,9 +255,9 @@ impl Plan {
         }
         let stays = !self.filter.takes(&path, is_directory) || self.mounted.contains(&path);
         if !is_directory {
-            self.files += 1;
+            self.extent.files += 1;
             if !stays {
-                self.going += 1;
+                self.extent.going += 1;
                 goes(Extraneous { path, is_directory })?;
             }
             return Ok(!stays);

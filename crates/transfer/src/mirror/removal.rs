@@ -4,6 +4,7 @@
 use rustix::io::Errno;
 
 use super::Deleted;
+use super::extent::stopped_at;
 use super::plan::Extraneous;
 use crate::error::{Error, ErrorKind, Result};
 use crate::path::split;
@@ -70,13 +71,6 @@ impl Spill {
         let _ = work.remove(FILE.as_bytes());
         deleted
     }
-}
-
-/// Why not all went, if so many `beyond` the `most` would have.
-pub(super) fn stopped_at(most: Option<u64>, beyond: u64) -> Option<Error> {
-    let most = most.unwrap_or_default();
-    let why = format!("deleting stopped at --max-delete {most}: {beyond} more would go");
-    (beyond > 0).then(|| Error::new(ErrorKind::Denied, why))
 }
 
 /// Whether it went: what vanished meanwhile has gone already, and a directory into which something was put stays, as does

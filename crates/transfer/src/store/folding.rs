@@ -26,6 +26,11 @@ pub(crate) struct Folding {
     changes_form: bool,
 }
 
+/// What all spellings of `path` have in common that some file system or server takes for one.
+pub fn common_spelling(path: &[u8]) -> Vec<u8> {
+    Folding { end: true, ..Folding::CASEFOLD }.key(path)
+}
+
 impl Folding {
     /// Capitals and small letters, in any normal form: what a directory says of itself that has ext4's casefold.
     pub(crate) const CASEFOLD: Self =

@@ -66,6 +66,9 @@ impl PutSources {
         let retry_for = if args.dry_run { Duration::ZERO } else { args.patience.retry_for };
         let origin = ServerOrigin::new(&urls, ServerSettings { retry_for, ..settings.clone() })?;
         let destination = place.url()?;
+        if args.spec.deletion.is_wanted() {
+            origin.check_mirror(&destination)?;
+        }
         match origin.meets(&destination) {
             Some(source) => Err(usage(format!(
                 "{} would be copied onto or into itself at {}: name another destination",
@@ -84,15 +87,22 @@ impl PutSources {
         interrupt: &Interrupt,
     ) -> Result<Box<dyn Source>> {
         let links = args.spec.links.map(links);
+        let (mirrored, moving) = (args.spec.deletion.is_wanted(), args.spec.deletion.moving);
         Ok(match self {
             Self::Local(paths) => {
                 let source = FileSource::local(paths, links.unwrap_or(Links::Follow))?;
-                Box::new(source.selecting(selection.clone())?)
+                Box::new(source.selecting(selection.clone())?.mirrored(mirrored)?.moved(moving)?)
+            }
+            Self::Far(_) | Self::Servers(..) if moving => {
+                return Err(usage(
+                    "--move removes files of this host once they are put, and these are elsewhere: leave it out",
+                ));
             }
             Self::Far(far) => Box::new(far.open(selection, links, args, interrupt)?),
             Self::Servers(origin, _) => {
                 let links = links.unwrap_or(Links::Skip);
-                Box::new(origin.select(selection, links, args.control.max_workers, interrupt)?)
+                let source = origin.select(selection, links, args.control.max_workers, interrupt)?;
+                Box::new(source.mirrored(mirrored))
             }
         })
     }
@@ -179,7 +189,12 @@ impl FarSources {
         args: &PutArgs,
         interrupt: &Interrupt,
     ) -> Result<EndpointSource> {
-        let settings = EndpointSettings { links, most: args.control.max_workers, retry_for: patience(args) };
+        let settings = EndpointSettings {
+            links,
+            most: args.control.max_workers,
+            retry_for: patience(args),
+            mirrored: args.spec.deletion.is_wanted(),
+        };
         let connect = |address: &Address, carriers: &Carriers, pki| {
             FileClient::connect(address, carriers, pki, settings.most, SESSION_PATIENCE, interrupt)
         };

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use tidegate_transfer::error::{Error, ErrorKind};
+use tidegate_transfer::path::RelPath;
 
 use super::file::RemoteFile;
 use super::{MAX_MADE, Place, Shared};
@@ -386,5 +387,30 @@ impl UploadConnection for SftpConnection {
             Err(trouble) if trouble.is(Status::NO_SUCH_FILE) => Ok(()),
             done => done,
         })
+    }
+
+    fn remove(&mut self, path: &RelPath) -> Result<(), Refusal> {
+        let (there, url) =
+            (within(&self.shared.directory, path.as_bytes()), self.shared.url(path.as_bytes()));
+        let removed =
+            self.line.with(&self.shared.base, |session| match session.done(&Request::Remove(&there)) {
+                Err(trouble) if trouble.is(Status::NO_SUCH_FILE) => Ok(()),
+                done => done,
+            });
+        removed.map_err(|trouble| trouble.refusal("delete", &url))
+    }
+
+    fn remove_directory(&mut self, path: &RelPath) -> Result<bool, Refusal> {
+        let (there, url) =
+            (within(&self.shared.directory, path.as_bytes()), self.shared.url(path.as_bytes()));
+        let removed = self.line.with(&self.shared.base, |session| {
+            match session.done(&Request::RemoveDirectory(&there)) {
+                Ok(()) => Ok(true),
+                // Something is in it: the protocol has no word of its own for that.
+                Err(SftpTrouble::Status(_)) => Ok(false),
+                Err(trouble) => Err(trouble),
+            }
+        });
+        removed.map_err(|trouble| trouble.refusal("delete", &url))
     }
 }

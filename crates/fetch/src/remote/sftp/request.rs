@@ -52,6 +52,8 @@ pub(crate) enum Request<'a> {
     ReadDirectory(&'a [u8]),
     Remove(&'a [u8]),
     MakeDirectory(&'a [u8]),
+    /// Fails where something is in it.
+    RemoveDirectory(&'a [u8]),
     /// Fails where something has the name already.
     Rename(&'a [u8], &'a [u8]),
     /// Replaces what has the name.
@@ -86,6 +88,7 @@ impl Request<'_> {
             Self::ReadDirectory(handle) => packet(12).string(handle),
             Self::Remove(path) => packet(13).string(path),
             Self::MakeDirectory(path) => Attributes::default().write(packet(14).string(path)),
+            Self::RemoveDirectory(path) => packet(15).string(path),
             Self::Stat(path) => packet(17).string(path),
             Self::Rename(from, to) => packet(18).string(from).string(to),
             Self::PosixRename(from, to) => extended(POSIX_RENAME).string(from).string(to),

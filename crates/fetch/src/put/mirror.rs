@@ -1,0 +1,325 @@
+//! A destination as a mirror: what lies there and not at the source is removed, once everything has arrived and nothing
+//! failed. Of the source's names sixteen bytes each are held, of the destination's those that are to go.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::filter::Filter;
+use tidegate_transfer::mirror::extent::{Extent, nothing_deleted, stopped_at};
+use tidegate_transfer::offer::warn_left_out;
+use tidegate_transfer::path::{RelPath, inside, split};
+use tidegate_transfer::selection::Deletion;
+use tidegate_transfer::store::Source;
+use tidegate_transfer::store::folding::common_spelling;
+use tidegate_transfer::sys::sync::Mutex;
+
+use super::queue::SendTask;
+use super::sending;
+use super::state::{UploadEvent, UploadState};
+use crate::record::{Named, Names};
+use crate::remote::patience::Patience;
+use crate::server_source::seen::above;
+
+/// What names begin with that are unfinished files of ours.
+const OWN: &[u8] = b".tidegate";
+
+/// What was removed, and what first could not be.
+#[derive(Debug, Default)]
+pub(crate) struct Removed {
+    files: AtomicU64,
+    error: Mutex<Option<Error>>,
+}
+
+impl Removed {
+    /// One more was.
+    pub fn add(&self) {
+        self.files.fetch_add(1, Relaxed);
+    }
+
+    /// One was not.
+    pub fn fail(&self, error: Error) {
+        self.error.lock().get_or_insert(error);
+    }
+}
+
+/// Refuses rules of which a server can say nothing.
+///
+/// # Errors
+/// There are files of rules in the tree.
+pub(crate) fn check(deletion: &Deletion) -> Result<()> {
+    if deletion.filter()?.is_whole() {
+        return Ok(());
+    }
+    let why = "--delete at a server goes by rules that are known before: give those that are read from files of each directory by --filter or --exclude-from";
+    Err(Error::new(ErrorKind::Usage, why))
+}
+
+/// Waits until every file has ended, and removes what the source does not have.
+pub(crate) fn act(shared: &Arc<UploadState>, deletion: &Deletion) {
+    if !shared.queue.wait_for_rest() {
+        return;
+    }
+    let going = match compare(shared, deletion) {
+        Ok(going) => going,
+        Err(error) => return shared.ledger.not_deleted(nothing_deleted(&error)),
+    };
+    let most = deletion.most.and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
+    let (now, beyond) = going.split_at(going.len().min(most));
+    match shared.settings.dry {
+        true => now.iter().for_each(|path| (shared.tell)(UploadEvent::WouldDelete(path))),
+        false => remove(shared, now),
+    }
+    if let Some(error) = stopped_at(deletion.most, beyond.len() as u64) {
+        shared.ledger.not_deleted(error);
+    }
+}
+
+/// What is to go.
+///
+/// # Errors
+/// Not everything is known, or what would go looks like an accident.
+fn compare(shared: &UploadState, deletion: &Deletion) -> Result<Vec<RelPath>> {
+    let failed = shared.ledger.totals().files_failed;
+    if failed > 0 {
+        let files = if failed == 1 { "a file" } else { "files" };
+        return Err(Error::new(ErrorKind::Io, format!("{files} of the source did not arrive")));
+    }
+    let mut kept = Kept::of(&*shared.source, shared.target.may_fold())?;
+    if kept.roots.is_empty() {
+        // Files alone were named.
+        return Ok(Vec::new());
+    }
+    let mut comparison =
+        Comparison { filter: deletion.filter()?, extent: Extent::default(), going: Vec::new() };
+    let patience = Patience::new(shared.settings.retry_for, shared.settings.interrupt.clone());
+    comparison.read(shared.target.names(patience)?, &kept)?;
+    comparison.extent.emptied =
+        kept.emptied.take().filter(|root| comparison.going.iter().any(|path| lies_in(path.as_bytes(), root)));
+    comparison.extent.verdict(deletion.most)?;
+    Ok(comparison.going)
+}
+
+fn remove(shared: &Arc<UploadState>, going: &[RelPath]) {
+    for path in going {
+        shared.queue.add_task(SendTask::Remove(path.clone()));
+    }
+    if !shared.queue.wait_for_rest() {
+        return;
+    }
+    if let Err(error) = sending::remove_directories(shared, &emptied(going)) {
+        shared.removed.fail(error);
+    }
+    shared.ledger.deleted(shared.removed.files.load(Relaxed));
+    if let Some(error) = shared.removed.error.lock().take() {
+        shared.ledger.not_deleted(error);
+    }
+}
+
+/// The directories in which something was, those that lie in others first.
+fn emptied(going: &[RelPath]) -> Vec<RelPath> {
+    let mut all: Vec<&[u8]> = going.iter().flat_map(|path| above(path.as_bytes())).collect();
+    all.sort_unstable();
+    all.dedup();
+    all.into_iter().rev().filter_map(|path| RelPath::new(path).ok()).collect()
+}
+
+/// The names that the source has.
+struct Kept {
+    /// The directories that are compared with what lies in them.
+    roots: Vec<Vec<u8>>,
+    names: HashSet<[u8; 16]>,
+    /// Whether other spellings of them stay.
+    folds: bool,
+    /// One of `roots` that is empty.
+    emptied: Option<Vec<u8>>,
+}
+
+impl Kept {
+    fn of(source: &dyn Source, folds: bool) -> Result<Self> {
+        let mut kept = Self { roots: Vec::new(), names: HashSet::new(), folds, emptied: None };
+        let mut has_names = false;
+        source.names(&mut |told| {
+            for name in told.names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+                has_names = true;
+                kept.add(&inside(&told.directory, name));
+            }
+            if told.is_whole {
+                if told.is_root && !std::mem::take(&mut has_names) {
+                    kept.emptied = Some(told.directory.clone());
+                }
+                has_names = false;
+                if told.is_root {
+                    kept.roots.push(told.directory);
+                }
+            }
+            true
+        })?;
+        Ok(kept)
+    }
+
+    fn add(&mut self, path: &[u8]) {
+        self.names.insert(key(path));
+        if self.folds {
+            self.names.insert(key(&common_spelling(path)));
+        }
+    }
+
+    /// Whether the source has something called `path`.
+    fn has(&self, path: &[u8]) -> bool {
+        self.names.contains(&key(path)) || (self.folds && self.names.contains(&key(&common_spelling(path))))
+    }
+
+    /// Whether the directory `path` is compared, or lies on the way to what is.
+    fn leads_to_root(&self, path: &[u8]) -> bool {
+        self.roots.iter().any(|root| root == path || lies_in(root, path))
+    }
+
+    /// Whether `path` lies in what is compared.
+    fn covers(&self, path: &[u8]) -> bool {
+        self.roots.iter().any(|root| lies_in(path, root))
+    }
+}
+
+/// What the destination has, compared name by name.
+struct Comparison {
+    filter: Filter,
+    extent: Extent,
+    going: Vec<RelPath>,
+}
+
+impl Comparison {
+    fn read(&mut self, names: Names, kept: &Kept) -> Result<()> {
+        for named in names {
+            match named {
+                Named::Record(record) => self.add(record.path, kept),
+                // There is nothing yet.
+                Named::Problem(_, error) if error.kind == ErrorKind::NotFound && self.extent.files == 0 => {}
+                Named::Problem(name, error) if error.kind == ErrorKind::UnsafeName => {
+                    warn_left_out(name.as_bytes(), &format!("it stays at the destination: {error}"));
+                }
+                Named::Problem(_, error) => return Err(error),
+                Named::Note(note) => tracing::warn!("{note}"),
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, path: RelPath, kept: &Kept) {
+        let name = path.as_bytes();
+        if !kept.covers(name) || name.split(|&byte| byte == b'/').any(|name| name.starts_with(OWN)) {
+            return;
+        }
+        self.extent.files += 1;
+        if !kept.has(name) && self.lets_go(name, kept) {
+            self.extent.going += 1;
+            self.going.push(path);
+        }
+    }
+
+    /// Whether rules let `path` go. Those that are perishable are void in a directory that the source does not have.
+    fn lets_go(&mut self, path: &[u8], kept: &Kept) -> bool {
+        let goes = |directory: &[u8]| !kept.leads_to_root(directory) && !kept.has(directory);
+        let mut way = above(path).map(|directory| (directory, true)).chain([(path, false)]);
+        way.all(|(path, is_directory)| {
+            self.filter.going(goes(split(path).0));
+            self.filter.takes(path, is_directory)
+        })
+    }
+}
+
+fn lies_in(path: &[u8], directory: &[u8]) -> bool {
+    directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
+fn key(path: &[u8]) -> [u8; 16] {
+    *blake3::hash(path).as_bytes().first_chunk().expect("long enough")
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_transfer::error::Result;
+    use tidegate_transfer::filter::rule::{Line, Lines, read};
+    use tidegate_transfer::offer::DirectoryNames;
+    use tidegate_transfer::store::{Found, Listed, RangeReader};
+    use url::Url;
+
+    use super::*;
+    use crate::record::Record;
+
+    /// Directories and what is in them; those named first are roots.
+    struct Tree(Vec<(&'static str, bool, &'static [&'static str])>);
+
+    impl Source for Tree {
+        fn list(&self, _: &mut dyn FnMut(Found) -> bool) -> Result<()> {
+            Ok(())
+        }
+
+        fn names(&self, told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
+            for (directory, is_root, names) in &self.0 {
+                let names = names.iter().flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect();
+                let directory = directory.as_bytes().to_vec();
+                told(DirectoryNames { directory, is_root: *is_root, names, is_whole: true });
+            }
+            Ok(())
+        }
+
+        fn open(&self, _: &Listed, _: std::ops::Range<u64>) -> Result<Box<dyn RangeReader>> {
+            Err(Error::protocol("nothing is read"))
+        }
+    }
+
+    fn going(tree: &Tree, rules: &[&str], folds: bool, there: &[&str]) -> (Vec<String>, Extent) {
+        let kept = Kept::of(tree, folds).expect("names");
+        let rule = |rule: &&str| match read(rule.as_bytes(), Lines::Rules) {
+            Ok(Line::Rule(rule)) => rule,
+            _ => panic!("{rule} is no rule"),
+        };
+        let rules = rules.iter().map(rule).collect();
+        let filter = Deletion { rules, ..Deletion::default() }.filter().expect("rules");
+        let mut comparison = Comparison { filter, extent: Extent::default(), going: Vec::new() };
+        let url = Url::parse("s3://b/x").expect("a URL");
+        let record = |path: &&str| {
+            Named::Record(Box::new(Record::new(url.clone(), RelPath::new(*path).expect("a path"))))
+        };
+        let there: Vec<Named> = there.iter().map(record).collect();
+        comparison.read(Box::new(there.into_iter()), &kept).expect("compared");
+        let going = comparison.going.iter().map(RelPath::to_string).collect();
+        (going, comparison.extent)
+    }
+
+    #[test]
+    fn what_the_source_does_not_have_goes_beneath_what_was_named_alone() {
+        let tree = || Tree(vec![("d", true, &["a", "sub"]), ("d/sub", false, &["b"])]);
+        let there = ["d/a", "d/c", "d/sub/b", "d/sub/c", "d/old/x", "e", "dd/a", "d/.tidegate-part.1"];
+        let (gone, extent) = going(&tree(), &[], false, &there);
+        assert_eq!(gone, ["d/c", "d/sub/c", "d/old/x"]);
+        assert_eq!((extent.files, extent.going), (5, 3));
+        let tree = Tree(vec![("", true, &["a"])]);
+        assert_eq!(going(&tree, &[], false, &["a", "b", "c/d"]).0, ["b", "c/d"]);
+    }
+
+    #[test]
+    fn what_rules_exclude_stays_with_all_that_is_in_it() {
+        let tree = || Tree(vec![("", true, &["a", "sub"]), ("sub", false, &[])]);
+        let there = ["a", "b.tmp", "b", "keep/b", "sub/c.tmp", "old/c.tmp"];
+        assert_eq!(going(&tree(), &["- *.tmp", "P /keep/"], false, &there).0, ["b"]);
+        assert_eq!(going(&tree(), &["-p *.tmp", "P /keep/"], false, &there).0, ["b", "old/c.tmp"]);
+    }
+
+    #[test]
+    fn another_spelling_stays_where_it_may_be_the_same_file() {
+        let tree = || Tree(vec![("", true, &["readme", "\u{e9}"])]);
+        let there = ["README", "e\u{301}", "other"];
+        assert_eq!(going(&tree(), &[], true, &there).0, ["other"]);
+        assert_eq!(going(&tree(), &[], false, &there).0, there);
+    }
+
+    #[test]
+    fn directories_are_emptied_from_the_innermost_on() {
+        let path = |path: &str| RelPath::new(path).expect("a path");
+        let all = emptied(&[path("a/b/c"), path("a/x"), path("f"), path("a/b/d")]);
+        assert_eq!(all, [path("a/b"), path("a")]);
+    }
+}
