@@ -428,13 +428,16 @@ impl<F> DataStreams<F> {
         }
     }
 
+    /// No stream begins any more; those that there are go on.
+    pub fn close(&self) {
+        self.flights.lock().closed = true;
+        self.begun.notify_all();
+    }
+
     /// Ends all waiting, and cuts streams that are still open.
     pub fn abort(&self) {
-        let mut flights = self.flights.lock();
-        flights.closed = true;
-        self.begun.notify_all();
-        flights.live.values().for_each(Flight::cut);
-        drop(flights);
+        self.close();
+        self.flights.lock().live.values().for_each(Flight::cut);
         if let Supply::Join(joint) = &self.supply {
             joint.end();
         }

@@ -287,6 +287,7 @@ impl SenderState {
         self.work.close();
         if self.ending.confirmed.load(Relaxed) {
             self.staging.close();
+            self.data_streams.close();
         } else {
             self.staging.abort();
             self.data_streams.abort();

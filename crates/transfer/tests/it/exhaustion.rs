@@ -131,6 +131,29 @@ fn a_ticket_has_so_many_threads_and_no_more() {
 }
 
 #[test]
+fn a_transfer_that_has_ended_leaves_no_thread_and_no_descriptor() {
+    testkit::alone!();
+    let (a, b) = (Fixture::new(), Fixture::new());
+    let source = a.dir("source");
+    write(&source.join("file"), 300_000, 1);
+    let visit = |name: &str| {
+        assert_eq!(a.push(&[source.clone()], &format!("{name}/")).files_done, 1);
+        assert_eq!(a.pull(&[&format!("{name}/source")], &a.dir(name)).files_done, 1);
+        let (from, to) = (a.remote(&[&format!("{name}/source")]), b.to_endpoint(&format!("{name}/")));
+        assert_eq!(a.run(&from, &to).expect("moved").0.files_done, 1);
+    };
+    let descriptors = || fs::read_dir("/proc/self/fd").expect("listed").count();
+    visit("first");
+    // What both endpoints keep for good is open by now.
+    common::eventually("all have ended", || threads("starts") == 0);
+    let kept = descriptors();
+    for name in ["second", "third", "fourth"] {
+        visit(name);
+    }
+    common::eventually("all have ended", || threads("starts") == 0 && descriptors() <= kept);
+}
+
+#[test]
 fn what_is_remembered_for_a_ticket_is_bounded() {
     let prey = prey();
     // Long names, as many as are allowed at once.
