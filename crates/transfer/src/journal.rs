@@ -3,7 +3,7 @@
 //! A record is written only after the bytes it speaks of are durable. Parts are named by their place
 //! at the destination and hold for one version of the source file only.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -65,6 +65,18 @@ pub(crate) struct Leftovers {
     held: Held,
     /// Records that there was no memory for.
     forgotten: usize,
+    /// Whether earlier runs have remembered directories.
+    has_directories: bool,
+}
+
+/// Directories of which a later record is known.
+#[derive(Debug)]
+struct LaterDirectories {
+    known: HashSet<Key>,
+    /// What that takes in memory.
+    held: Held,
+    /// Whether there was room for all of them.
+    is_whole: bool,
 }
 
 /// The journal of one transfer, locked while it runs.
@@ -72,11 +84,17 @@ pub(crate) struct Leftovers {
 pub struct Journal {
     log: RecordLog<Record>,
     leftovers: Leftovers,
+    /// How many directories this run has remembered.
+    directories: usize,
+    metadata: Arc<Quota>,
 }
 
 /// What is left of one file takes in memory, and one segment of it, about.
 const LEFT: usize = 160;
 const SEGMENT: usize = 64;
+
+/// And a directory of which a later record is known.
+const DIRECTORY: usize = 40;
 
 impl Left {
     /// The segments of a file of `size` bytes: a small file's only segment is its root.
@@ -103,12 +121,13 @@ impl Leftovers {
 
     fn none(metadata: &Arc<Quota>) -> Self {
         let held = metadata.take(0).expect("nothing is always left");
-        Self { left: HashMap::new(), held, forgotten: 0 }
+        Self { left: HashMap::new(), held, forgotten: 0, has_directories: false }
     }
 
     fn add(&mut self, shown: Replay<Record>) {
         match shown {
-            Replay::Length(_) | Replay::Record(Record::Directory(_)) => {}
+            Replay::Length(_) => {}
+            Replay::Record(Record::Directory(_)) => self.has_directories = true,
             Replay::Record(Record::Anew { file }) => drop(self.left.remove(&file)),
             Replay::Record(Record::Segments { file, version, digests }) => {
                 if let Some(state) = self.state(file, version, digests.len()) {
@@ -125,7 +144,10 @@ impl Leftovers {
                     state.root = Some(root);
                 }
             }
-            Replay::Void => self.left.clear(),
+            Replay::Void => {
+                self.left.clear();
+                self.has_directories = false;
+            }
         }
     }
 
@@ -166,13 +188,27 @@ impl Leftovers {
     }
 }
 
+impl LaterDirectories {
+    fn none(metadata: &Arc<Quota>) -> Self {
+        let held = metadata.take(0).expect("nothing is always left");
+        Self { known: HashSet::new(), held, is_whole: true }
+    }
+
+    /// Whether `path` was not known.
+    fn add(&mut self, path: &RelPath) -> bool {
+        self.is_whole = self.is_whole && self.held.resize(self.held.amount() + DIRECTORY);
+        self.is_whole && self.known.insert(path_key(path))
+    }
+}
+
 impl Journal {
     /// Opens the journal in `work`, with what earlier runs left, as far as `metadata` have room for it: what has none is
     /// as if it had not been recorded.
     pub fn open(work: &Root, metadata: &Arc<Quota>) -> Result<Self> {
         let mut leftovers = Leftovers::none(metadata);
         let log = RecordLog::open(work, JOURNAL, MAGIC, |shown| leftovers.add(shown))?;
-        Ok(Self { log, leftovers: leftovers.whole() })
+        let metadata = Arc::clone(metadata);
+        Ok(Self { log, leftovers: leftovers.whole(), directories: 0, metadata })
     }
 
     /// What is left of this version of `entry` from an earlier run; asked once a file.
@@ -224,6 +260,7 @@ impl Journal {
 
     /// Remembers a directory for the end of the transfer.
     pub fn directory(&mut self, entry: &Entry) -> Result<()> {
+        self.directories += 1;
         let Entry { path, kind, mode, mtime, .. } = entry.clone();
         self.log.append([&Record::Directory(DirectoryRecord { path, kind, mode, mtime })])
     }
@@ -267,10 +304,17 @@ impl Journal {
         self.log.sync()
     }
 
-    /// Shows the directories remembered, the last one first: what lies in a directory comes before it.
+    /// Shows the directories remembered, the last one first: what lies in a directory comes before it. What an earlier run
+    /// remembered of one holds no longer where this run has seen it. Where there is no memory to tell, nothing of earlier
+    /// runs is shown: what they made stays closed to others.
     pub fn directories(&self, mut found: impl FnMut(Entry)) -> Result<()> {
+        let (mut later, mut ours) = (LaterDirectories::none(&self.metadata), self.directories);
         self.log.replay_back(MAGIC, |record| {
-            if let Record::Directory(DirectoryRecord { path, kind, mode, mtime }) = record {
+            let Record::Directory(DirectoryRecord { path, kind, mode, mtime }) = record else { return };
+            let is_ours = ours > 0;
+            ours = ours.saturating_sub(1);
+            let is_last = self.leftovers.has_directories && later.add(&path);
+            if is_ours || is_last {
                 found(Entry::new(path, kind, mode, mtime));
             }
         })
@@ -386,6 +430,41 @@ mod tests {
         let left: Vec<Left> = files.iter().filter_map(|file| journal.take_left(file)).collect();
         assert!(left.len() == 10 && left.iter().all(|left| left.segments.len() == 2), "{}", left.len());
         assert_eq!(metadata.used(), 0, "what is taken is no longer held here");
+    }
+
+    fn directory(name: &str, mode: u32) -> Entry {
+        Entry::new(RelPath::new(name).expect("a name"), Kind::Directory, mode, Timestamp::default())
+    }
+
+    /// What the directories of `journal` are given in the end.
+    fn given(journal: &Journal) -> Vec<(String, u32)> {
+        let mut given = Vec::new();
+        let name = |entry: &Entry| String::from_utf8_lossy(entry.path.as_bytes()).into_owned();
+        journal.directories(|entry| given.push((name(&entry), entry.mode))).expect("read");
+        given
+    }
+
+    #[test]
+    fn what_a_directory_is_by_now_holds_and_not_what_it_was_in_an_earlier_run() {
+        let (_directory, work) = scratch();
+        let run = |metadata: &Arc<Quota>, directories: &[(&str, u32)]| {
+            let mut journal = Journal::open_for_test(&work, metadata);
+            for (name, mode) in directories {
+                journal.directory(&directory(name, *mode)).expect("written");
+            }
+            given(&journal)
+        };
+        let shown = |all: &[(&str, u32)]| all.iter().map(|(n, m)| ((*n).to_owned(), *m)).collect::<Vec<_>>();
+        let metadata = Quota::new(4 * DIRECTORY);
+        assert_eq!(run(&metadata, &[("a", 0o755), ("a/b", 0o755)]), shown(&[("a/b", 0o755), ("a", 0o755)]));
+        assert_eq!(
+            run(&metadata, &[("a", 0o700), ("c", 0o755)]),
+            shown(&[("c", 0o755), ("a", 0o700), ("a/b", 0o755)])
+        );
+        // With too little memory earlier runs say nothing.
+        let little = Quota::new(DIRECTORY);
+        assert_eq!(run(&little, &[("a", 0o711), ("c", 0o711)]), shown(&[("c", 0o711), ("a", 0o711)]));
+        assert_eq!((metadata.used(), little.used()), (0, 0));
     }
 
     #[test]

@@ -2,10 +2,10 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use crate::common::peer::Server;
 use crate::common::{Fixture, assert_same_tree, content, dial, drive, is_error, leftovers, limit, write};
@@ -258,6 +258,20 @@ fn a_source_that_changed_between_runs_is_sent_whole() {
         // The same size: only the version tells.
         fs::write(w.source.join("large"), content(LARGE, 99)).expect("written");
         w.finish_anew();
+    }
+}
+
+#[test]
+fn a_directory_that_changed_between_runs_is_as_it_is_by_now() {
+    for pull in [false, true] {
+        let mut w = world(pull);
+        w.interrupted(12_000_000);
+        let small = w.source.join("small");
+        fs::set_permissions(&small, fs::Permissions::from_mode(0o700)).expect("set");
+        fs::File::open(&small).and_then(|small| small.set_modified(SystemTime::UNIX_EPOCH)).expect("set");
+        w.finish();
+        let there = fs::metadata(w.target.join("tree/small")).expect("there");
+        assert_eq!((there.mode() & 0o777, there.mtime()), (0o700, 0));
     }
 }
 
