@@ -1,4 +1,5 @@
-//! Tells how long so many bytes take: `cargo run --example estimate -- FROM TO 10GiB`.
+//! Tells how long so many bytes take: `cargo run --example estimate -- FROM TO 10GiB`. `tidegate` in the search path
+//! samples.
 
 use tidegate::{ByteCount, Estimate};
 

@@ -98,7 +98,7 @@ impl Run {
 }
 
 /// Says where the program `tidegate` is, for a process whose own program is another one, such as an interpreter: what is
-/// measured and served with programs of ours is begun by that. The first word counts.
+/// measured and served with programs of ours is begun by that. The first word counts; without one the search path is looked through.
 pub fn program_is_at(path: PathBuf) {
     own_program::is_at(path);
 }
