@@ -12,6 +12,10 @@ use crate::remote::index::{Link, Lists, MAX_PAGE, links, members};
 use crate::remote::request::{HttpClient, Payload, Reply};
 use crate::remote::{Refusal, Why, shown};
 
+/// Asks what is a directory and nothing else: some servers open each file to tell of what type it is.
+const KINDS: &[u8] =
+    br#"<?xml version="1.0"?><propfind xmlns="DAV:"><prop><resourcetype/></prop></propfind>"#;
+
 /// Lists directories with the headers that files are put with.
 pub(super) struct DavListing {
     client: HttpClient,
@@ -23,16 +27,17 @@ impl DavListing {
         Ok(Self { client: shared.requests.client(&shared.base)?, shared: Arc::clone(shared) })
     }
 
-    fn ask(&self, method: &str, url: &Url) -> Result<Reply, Refusal> {
-        let depth = ("depth".to_owned(), "1".to_owned());
-        let headers: Vec<_> = self.shared.headers.iter().cloned().chain([depth]).collect();
-        send(&self.client, method, url, &headers, Payload::None)
+    fn properties(&self, url: &Url) -> Result<Reply, Refusal> {
+        let lines = [("depth", "1"), ("content-type", "application/xml")];
+        let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let headers = [&self.shared.headers[..], &lines].concat();
+        send(&self.client, "PROPFIND", url, &headers, Payload::Bytes(KINDS))
     }
 }
 
 impl Lists for DavListing {
     fn list(&mut self, url: &Url, _: &Url) -> Result<Vec<Link>, Refusal> {
-        let told = self.ask("PROPFIND", url)?;
+        let told = self.properties(url)?;
         if told.status == 207 {
             let xml = text(told, url)?;
             let senseless = || {
@@ -44,7 +49,7 @@ impl Lists for DavListing {
             return Err(refused(told, url));
         }
         told.finish();
-        let page = self.ask("GET", url)?;
+        let page = send(&self.client, "GET", url, &self.shared.headers, Payload::None)?;
         match page.status {
             200 => Ok(links(url, &text(page, url)?)),
             _ => Err(refused(page, url)),
