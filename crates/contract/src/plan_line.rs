@@ -132,7 +132,7 @@ pub struct PlanSummary {
     pub time: Option<PlannedTime>,
     /// Entries of which it could not be said, also those that a run could not copy.
     pub failed: u64,
-    /// The first of them, and why.
+    /// The first of them, and why; also why nothing would be deleted.
     pub failures: Vec<FailedFile>,
     /// What ended it early.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -167,7 +167,7 @@ impl PlanSummary {
     pub fn exit(&self) -> Exit {
         match self.error_kind {
             Some(kind) => Exit::of(kind),
-            None if self.failed > 0 => Exit::SomeFailed,
+            None if self.failed > 0 || !self.failures.is_empty() => Exit::SomeFailed,
             None => Exit::Complete,
         }
     }
@@ -251,5 +251,12 @@ mod tests {
         assert_eq!(exit(0, None), Exit::Complete);
         assert_eq!(exit(1, None), Exit::SomeFailed);
         assert_eq!(exit(1, Some(ErrorKind::Denied)), Exit::Refused);
+        let kept =
+            FailedFile { path: String::new(), kind: ErrorKind::Denied, message: String::new(), errno: None };
+        assert_eq!(
+            PlanSummary { failures: vec![kept], ..all }.exit(),
+            Exit::SomeFailed,
+            "nothing would be deleted"
+        );
     }
 }

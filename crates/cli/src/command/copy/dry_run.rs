@@ -101,8 +101,7 @@ impl Listing {
             drop(transfer);
             let totals = ledger.totals();
             let failures: Vec<_> = ledger.failures().iter().map(failed_file).collect();
-            let count = totals.files_failed.max(failures.len() as u64);
-            failed = (failures, count);
+            failed = (failures, totals.files_failed);
             there = totals.bytes_skipped;
             result
         });
@@ -114,7 +113,8 @@ impl Listing {
         let (failures, failed) = failed;
         let summary = PlanSummary {
             dry_run: true,
-            status: Status::of(error.as_ref().map(|error| error.kind), failed),
+            // What would not be deleted is no entry that fails.
+            status: Status::of(error.as_ref().map(|error| error.kind), failed.max(failures.len() as u64)),
             time: known.map(|known| known.time(ByteCount(told.summary.sent_bytes))),
             failed,
             failures,
