@@ -17,7 +17,12 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// The same for a field, where there may be none.
+/// The same for a field.
+pub fn object<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<T, D::Error> {
+    Object::deserialize(from).map(|Object(read)| read)
+}
+
+/// And for one that there may be none of.
 pub fn object_if_any<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Option<T>, D::Error> {
     Ok(Option::<Object<T>>::deserialize(from)?.map(|Object(read)| read))
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidegate_contract::object::object;
 use tidegate_control::{BitRate, ByteCount};
 
 use crate::control::ControlSpec;
@@ -43,7 +44,7 @@ pub struct ProbeRun {
     #[serde(default, deserialize_with = "strict")]
     pub plane: PlaneSpec,
     /// On this host.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub setup: Setup,
 }
 
@@ -70,7 +71,7 @@ pub struct RangesRun {
     #[serde(default)]
     pub limit_link: Option<BitRate>,
     /// On this host.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub setup: Setup,
 }
 
@@ -81,7 +82,7 @@ pub struct SizeRun {
     /// Where.
     pub urls: Vec<String>,
     /// On this host.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub setup: Setup,
 }
 
@@ -97,7 +98,7 @@ pub struct Iperf3Run {
     /// Who runs iperf3.
     pub by: Iperf3By,
     /// On this host.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub setup: Setup,
 }
 

@@ -4,14 +4,16 @@ use std::ffi::OsString;
 use std::fmt;
 
 use clap::{Args, Command};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 /// Options by their names, as JSON and TOML have them; what they mean is known to a spec.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Options(Map<String, Value>);
+
+struct OptionsVisitor;
 
 /// Why options are not those of a spec.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,6 +42,31 @@ impl fmt::Display for OptionError {
 impl<V: Into<Value>, const N: usize> From<[(&str, V); N]> for Options {
     fn from(options: [(&str, V); N]) -> Self {
         Self(options.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect())
+    }
+}
+
+impl<'de> Deserialize<'de> for Options {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        from.deserialize_map(OptionsVisitor)
+    }
+}
+
+impl<'de> Visitor<'de> for OptionsVisitor {
+    type Value = Options;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map of options by name")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Options, A::Error> {
+        let mut options = Map::new();
+        while let Some((name, value)) = map.next_entry::<String, Value>()? {
+            if options.contains_key(&name) {
+                return Err(A::Error::custom(format!("{name} is said twice")));
+            }
+            options.insert(name, value);
+        }
+        Ok(Options(options))
     }
 }
 

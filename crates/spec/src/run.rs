@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 
 use serde::{Deserialize, Serialize};
+use tidegate_contract::object::object;
 
 use crate::copy::CopySpec;
 use crate::form::{word, words};
@@ -54,7 +55,7 @@ pub struct CopyRun {
     #[serde(default, deserialize_with = "strict")]
     pub spec: CopySpec,
     /// On this host.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub setup: Setup,
 }
 
@@ -79,7 +80,7 @@ pub struct GetRun {
     #[serde(default, deserialize_with = "strict")]
     pub spec: GetSpec,
     /// On this host.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub setup: Setup,
 }
 
@@ -110,7 +111,7 @@ pub struct PutRun {
     #[serde(default, deserialize_with = "strict")]
     pub spec: PutSpec,
     /// On this host.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "object")]
     pub setup: Setup,
 }
 
@@ -138,6 +139,12 @@ mod tests {
             (r#"{"copy": {"sources": ["a"]}}"#, "destination"),
             (r#"{"get": {"outdir": "b", "urls": [{"url": "https://h/x", "out": "y"}]}}"#, "out"),
             (r#"{"move": {}}"#, "move"),
+            (r#"{"copy": {"sources": ["a"], "destination": "b", "setup": [true]}}"#, "expected an object"),
+            (
+                r#"{"copy": {"sources": ["a"], "destination": "b", "setup": {"control": []}}}"#,
+                "expected an object",
+            ),
+            (r#"{"copy": {"sources": ["a"], "destination": "b", "spec": {"seed": 1, "seed": 2}}}"#, "seed"),
         ] {
             let why = serde_json::from_str::<Run>(text).err().expect(text).to_string();
             assert!(why.contains(wanted) && !why.contains('\n'), "{why}");

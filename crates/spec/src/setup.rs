@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use tidegate_contract::object::{object, object_if_any};
 
 use crate::control::ControlLocal;
 use crate::form::{path_option, time};
@@ -23,6 +24,7 @@ pub struct Setup {
     #[serde(with = "path_option")]
     pub state: Option<PathBuf>,
     /// What surrounds the rule.
+    #[serde(deserialize_with = "object")]
     pub control: ControlLocal,
     /// How long who is away is waited for; as usual if it is left out.
     #[serde(with = "time::option")]
@@ -31,6 +33,7 @@ pub struct Setup {
     #[serde(with = "path_option")]
     pub ca: Option<PathBuf>,
     /// The site's own certificates for endpoints, in PEM.
+    #[serde(deserialize_with = "object_if_any")]
     pub pki: Option<Pki>,
 }
 

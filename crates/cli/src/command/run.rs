@@ -6,6 +6,7 @@ use std::io::Read;
 use clap::Args;
 use serde::de::IgnoredAny;
 use serde_json::error::Category;
+use tidegate_contract::object::Object;
 use tidegate_contract::redact::public_text;
 use tidegate_spec::run::Run;
 use tidegate_transfer::error::Result;
@@ -38,7 +39,7 @@ pub fn read(_: &RunArgs) -> Result<Run> {
 /// The run that `text` says, or what is wrong with it.
 fn run_of(text: &[u8]) -> std::result::Result<Run, String> {
     const WANTED: &str = "one object with one key is expected, as {\"copy\": {…}}";
-    let object: BTreeMap<String, IgnoredAny> =
+    let object: BTreeMap<String, Object<IgnoredAny>> =
         serde_json::from_slice(text).map_err(|error| match error.classify() {
             Category::Data => WANTED.to_owned(),
             _ => format!("{WANTED}: {error}"),
@@ -72,6 +73,7 @@ mod tests {
             (String::new(), "EOF while parsing"),
             (format!("{{{copy}}} {{{copy}}}"), "trailing characters"),
             (format!("{{{copy}"), "EOF while parsing"),
+            (r#"{"copy": [["a"], "b"]}"#.to_owned(), "is expected, as {\"copy\": {…}}"),
             ("{\"cpoy\": {}}".to_owned(), "unknown variant `cpoy`"),
             ("{\"copy\": {\"sources\": []}}".to_owned(), "missing field `destination`"),
         ] {
