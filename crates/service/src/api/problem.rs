@@ -7,6 +7,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
+use tidegate_contract::text::elided;
 
 /// An error: what failed, and what to do about it.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -25,7 +26,11 @@ impl Problem {
     /// An error with `status`.
     pub fn new(status: StatusCode, detail: impl Into<String>, advice: impl Into<String>) -> Self {
         let title = status.canonical_reason().unwrap_or("Error").to_owned();
-        let one_line = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // It repeats what was asked, however long that is.
+        let one_line = |text: String| {
+            let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            elided(line.into()).into_owned()
+        };
         Self {
             status: status.as_u16(),
             title,
@@ -108,5 +113,16 @@ impl From<QueryRejection> for Problem {
 impl From<PathRejection> for Problem {
     fn from(rejection: PathRejection) -> Self {
         Self::new(rejection.status(), rejection.body_text(), SEE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_repeated_of_a_request_has_an_end() {
+        let problem = Problem::bad_request("x".repeat(1 << 20), "say less");
+        assert!(problem.detail().len() < 8 << 10 && problem.detail().starts_with("xxx"));
     }
 }

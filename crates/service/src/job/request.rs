@@ -320,6 +320,9 @@ impl Request {
             if address::accession(&path).is_some() {
                 continue;
             }
+            if let Some(why) = reached_by_no_job(&path) {
+                return Err(why);
+            }
             if address::scheme(&path).is_none() && !path.starts_with('/') && name_of(&path).is_none() {
                 return Err(match Accession::near_miss(&path) {
                     Some(error) => error.message,
@@ -431,6 +434,18 @@ impl Request {
     }
 }
 
+/// Why no job reaches `address`, which is another host's.
+fn reached_by_no_job(address: &str) -> Option<String> {
+    let host = address.split_once(':').map(|(host, _)| host).filter(|host| !host.contains('/'))?;
+    if address.starts_with("file://") {
+        return Some(format!(
+            "{address} is at another host: name an endpoint there, or write file:/// for the service's host"
+        ));
+    }
+    host.contains('@')
+        .then(|| format!("{address:?} is reached by ssh, and by no job: name an endpoint there"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -454,6 +469,8 @@ mod tests {
             (change(|r| r.sources[0] = "x".repeat(9000)), "bytes"),
             (change(|r| r.destination = "gopher://h".into()), "gopher"),
             (change(|r| r.destination = String::new()), "empty"),
+            (change(|r| r.destination = "file://elsewhere/b".into()), "at another host"),
+            (change(|r| r.destination = "user@elsewhere:/b".into()), "reached by ssh, and by no job"),
             (change(|r| r.log = Some("job.log".into())), "relative"),
             (change(|r| r.options.set("epochs", "/etc/passwd")), "no option"),
             (change(|r| r.options.set("staging", "much")), "staging: "),
