@@ -80,7 +80,12 @@ impl Error {
 
     /// The connection to `peer` failed during `action`.
     pub fn connection(action: &str, peer: impl std::fmt::Display, error: io::Error) -> Self {
-        Self::new(ErrorKind::Connection, format!("{action} {peer}: {}", plain(&error))).because(error)
+        let why = match error.kind() {
+            // The system's words are of a resource.
+            io::ErrorKind::WouldBlock => "no answer in time".to_owned(),
+            _ => plain(&error),
+        };
+        Self::new(ErrorKind::Connection, format!("{action} {peer}: {why}")).because(error)
     }
 
     /// The same error, which came from `cause`; the message should say so too.
@@ -191,6 +196,12 @@ mod tests {
         assert_eq!(bytes, postcard::to_stdvec(&(error.kind, &error.message)).expect("plain data"));
         let read: Error = postcard::from_bytes(&bytes).expect("whole");
         assert_eq!((read.source().is_none(), read.kind, &read.message), (true, error.kind, &error.message));
+    }
+
+    #[test]
+    fn who_says_nothing_is_no_resource() {
+        let error = Error::connection("no TLS connection to", "h", io::ErrorKind::WouldBlock.into());
+        assert_eq!(error.to_string(), "no TLS connection to h: no answer in time");
     }
 
     #[test]

@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{
+    AlertDescription, ClientConfig, ClientConnection, Connection, InvalidMessage, ServerConfig,
+    ServerConnection,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -153,7 +156,13 @@ fn handshake_error(place: &str, error: io::Error) -> Error {
         Some(rustls::Error::AlertReceived(alert)) if is_about_trust(*alert) => {
             format!("the endpoint at {place} refused us: {alert:?}")
         }
-        // Anything else may be damage on the way: trying again may help.
+        // That and anything else may be damage on the way: trying again may help.
+        Some(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => {
+            let why = format!(
+                "no TLS connection to {place}: what answers there speaks no TLS: is it the port of an endpoint?"
+            );
+            return Error::new(ErrorKind::Connection, why).because(error);
+        }
         _ => return Error::connection("no TLS connection to", place, error),
     };
     Error::new(ErrorKind::Authentication, why).because(error)
@@ -440,6 +449,24 @@ mod tests {
     use crate::sys::net;
     use crate::wire::greeting::VERSIONS;
     use crate::wire::tls::{Identity, Trust};
+
+    #[test]
+    fn what_speaks_no_tls_is_told_from_an_endpoint() {
+        let listener = net::listen("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let other = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().expect("somebody came");
+            socket.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").expect("said");
+            let _ = socket.read(&mut [0; 4096]);
+        });
+        let address = Address::parse(format!("tg://127.0.0.1:{port}/").as_bytes()).expect("an address");
+        let identity =
+            Identity::load_or_create(tempfile::tempdir().expect("a directory").path()).expect("made");
+        let config = Trust::Pinned(identity.fingerprint()).client().expect("set up");
+        let error = open_session(&address, &config).expect_err("no endpoint");
+        assert!(error.message.contains("speaks no TLS") && error.kind == ErrorKind::Connection, "{error}");
+        other.join().expect("ended");
+    }
 
     /// A listener that hangs up on `away` connections and welcomes who comes then; tells of how many came.
     fn away_for(away: u32, identity: &Identity) -> (SocketAddr, thread::JoinHandle<u32>) {

@@ -48,7 +48,19 @@ pub(super) fn taken(error: Errno, place: &RelPath, otherwise: impl Fn(Errno) -> 
 
 /// `place` is in a directory that cannot be entered.
 pub(super) fn unreached(what: &str, place: &RelPath, error: Errno) -> Error {
-    if error == IN_SOURCE { in_source(place) } else { Error::io(what, place.as_bytes(), error) }
+    match error {
+        IN_SOURCE => in_source(place),
+        Errno::LOOP => beyond_a_link(what, place),
+        error => Error::io(what, place.as_bytes(), error),
+    }
+}
+
+/// Beneath a destination no link is followed.
+fn beyond_a_link(what: &str, place: &RelPath) -> Error {
+    let why = format!(
+        "cannot {what} {place}: a link is there or on the way, and none is followed beneath a destination"
+    );
+    Error::new(ErrorKind::UnsafeName, why)
 }
 
 /// Nothing is written to a source.
