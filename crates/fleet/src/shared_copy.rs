@@ -176,8 +176,8 @@ impl SharedCopy {
         let (ends, work) = self.work((source, destination), self.terms(), interrupt, |setup| {
             setup.selection.listed = !names.is_empty();
             setup.selection.names = names.into_iter().map(<[u8]>::to_vec).collect();
-            setup.fence = Some(fence);
-            setup.split = split;
+            setup.sharing.fence = Some(fence);
+            setup.sharing.split = split;
         })?;
         self.run(&ends, work, show)
     }

@@ -9,7 +9,7 @@ use tidegate_transfer::error::{Result, usage};
 use tidegate_transfer::quota::Share;
 use tidegate_transfer::selection::{Selection, Taking};
 use tidegate_transfer::terms::Terms;
-use tidegate_transfer::transfer::route::{STALL, Setup, random_run};
+use tidegate_transfer::transfer::route::{STALL, Setup, Sharing, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 use tidegate_transfer::wire::way::Carriers;
 
@@ -74,8 +74,7 @@ pub fn setup(trust: &TrustArgs, terms: Terms, pace: Pace, interrupt: Interrupt) 
         plan: None,
         deletion: None,
         moving: false,
-        fence: None,
-        split: None,
+        sharing: Sharing::default(),
         pace,
         run: random_run(),
         stall: STALL,

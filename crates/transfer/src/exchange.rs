@@ -277,15 +277,7 @@ pub(crate) fn converse(
     let mut talk = Talk::new();
     let mut pulse: Option<Pulse> = None;
     loop {
-        // Who does not read is not listened to.
-        let heard = match outbox.is_backed_up() {
-            true => {
-                thread::sleep(CONFIRM);
-                inbox.check_time().map(|()| None)
-            }
-            false => inbox.receive_within(CONFIRM),
-        };
-        let message = match heard {
+        let message = match listen(outbox, inbox) {
             Ok(message) => message,
             // The sender hangs up once it knows that everything is durable.
             Err(_) if owner.is_finished() => return Ok(()),
@@ -344,6 +336,17 @@ pub(crate) fn converse(
         if let Some(error) = side.failure() {
             return Err(error);
         }
+    }
+}
+
+/// Waits a moment for a message. Who does not read is not listened to.
+fn listen(outbox: &Outbox, inbox: &Inbox) -> Result<Option<Message>> {
+    match outbox.is_backed_up() {
+        true => {
+            thread::sleep(CONFIRM);
+            inbox.check_time().map(|()| None)
+        }
+        false => inbox.receive_within(CONFIRM),
     }
 }
 

@@ -117,7 +117,7 @@ impl LiveTransfer {
         setup: &Setup,
         in_words: impl Fn(Error) -> Error + Send + 'static,
     ) -> Result<Paced<Self>> {
-        let (pace, interrupt, fence) = (setup.pace, setup.interrupt.clone(), setup.fence.clone());
+        let (pace, interrupt, fence) = (setup.pace, setup.interrupt.clone(), setup.sharing.fence.clone());
         let side = Arc::new(side);
         let (reports, end) = (Arc::new(Reports::default()), Arc::new(End::default()));
         let conversation = {
@@ -463,7 +463,7 @@ mod tests {
     use crate::sys::net::faulty;
     use crate::terms::Terms;
     use crate::throttle::Limits;
-    use crate::transfer::route::{From, STALL, To, begin, random_run};
+    use crate::transfer::route::{From, STALL, Sharing, To, begin, random_run};
     use crate::wire::session;
     use crate::wire::ticket::Claims;
     use crate::wire::way::Carriers;
@@ -478,8 +478,7 @@ mod tests {
             taking: Default::default(),
             deletion: None,
             moving: false,
-            fence: None,
-            split: None,
+            sharing: Sharing::default(),
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: STALL,

@@ -26,6 +26,7 @@ use crate::mirror::Mirror;
 use crate::pipeline::data_streams::{Arrivals, Supply};
 use crate::pipeline::receive::{Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
+use crate::plan::PlanListener;
 use crate::quota::{Share, remember};
 use crate::record::Record;
 use crate::spec::{SinkSpec, SourceSpec, TransferId};
@@ -44,7 +45,7 @@ use crate::sys::sync::Mutex;
 use crate::sys::thread;
 use crate::terms::{Compare, DataPlane, Purpose};
 use crate::transfer::hearing::Unheard;
-use crate::transfer::route::{self, STALL, Setup, Transfer, random_run, transfer_id};
+use crate::transfer::route::{self, STALL, Setup, Sharing, Transfer, random_run, transfer_id};
 use crate::transfer::{Interrupt, Pace};
 use crate::wire::channel::Channel;
 use crate::wire::joined::BlockTaker;
@@ -520,43 +521,20 @@ fn relay(
     share: &Share,
 ) -> Result<()> {
     let _relaying = Relaying::begin(endpoint);
-    let Preamble { mut terms, selection, taking, deletion, moving, run, .. } = preamble;
-    let congestion_refused = terms.congestion.agree();
-    let (run, stall) = run.map_or_else(|| (random_run(), STALL), |run| (run.id, stall_of(&run)));
     let (interrupt, unheard) = (Interrupt::default(), Unheard::default());
-    let setup = Setup {
-        plan: (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox)),
-        terms,
-        selection,
-        taking,
-        deletion,
-        moving,
-        fence: None,
-        split: None,
-        pace,
-        run,
-        stall,
-        interrupt: interrupt.clone(),
-        pki: endpoint.pki(),
-        catalogues: Catalogues::none(),
-        share: share.clone(),
-        carriers: Carriers::default(),
-    };
+    let mut terms = preamble.terms.clone();
+    let congestion_refused = terms.congestion.agree();
+    let plan = (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox));
+    let setup = relay_setup(endpoint, Preamble { terms, ..preamble }, plan, pace, share, &interrupt);
     let (id, sink) = match spec {
         SourceSpec::Zero(_) => (*random::bytes().first_chunk().expect("long enough"), SinkSpec::Null),
         SourceSpec::Files(paths) => {
-            let names = paths.join(&b'\0');
-            let id = transfer_id(&[
-                b"relay",
-                endpoint.served.absolute(),
-                &names,
-                &address.identity(),
-                &address.path,
-            ]);
+            let (root, names) = (endpoint.served.absolute(), paths.join(&b'\0'));
+            let id = transfer_id(&[b"relay", root, &names, &address.identity(), &address.path]);
             (id, SinkSpec::Files { path: address.path.clone(), single })
         }
     };
-    let mut transfer = {
+    let transfer = {
         let link =
             reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.metadata)?;
         route::push(store, address, link, RequestKind::Receive { id, sink }, &setup)?
@@ -569,52 +547,110 @@ fn relay(
         ..Agreement::default()
     }));
     unheard.begin();
-    let mut told = 0;
-    loop {
-        match inbox.receive()? {
-            Message::Step(asked) => {
-                let asked = asked.read()?;
-                let (proposal, bounds) = asked_for(&asked, transfer.bounds());
-                transfer.heed(&proposal, bounds);
-                let seen = step(&mut transfer, asked.setpoint, (inbox, &unheard), &interrupt);
-                inbox.check_time()?;
-                let at = transfer.ledger();
-                let failures = at.failures();
-                for Failure { path, error } in failures[told..].iter().cloned() {
-                    ledger.adopt_failure(path.clone(), error.clone());
-                    outbox.send_patiently(&Message::Problem(path, error), || false);
+    Relay { transfer, ledger, outbox, inbox, unheard: &unheard, interrupt: &interrupt, told: 0 }.run()
+}
+
+/// How this end sends to another endpoint what `preamble` asks for.
+fn relay_setup(
+    endpoint: &Endpoint,
+    preamble: Preamble,
+    plan: Option<PlanListener>,
+    pace: Pace,
+    share: &Share,
+    interrupt: &Interrupt,
+) -> Setup {
+    let Preamble { terms, selection, taking, deletion, moving, run, .. } = preamble;
+    let (run, stall) = run.map_or_else(|| (random_run(), STALL), |run| (run.id, stall_of(&run)));
+    Setup {
+        terms,
+        selection,
+        taking,
+        plan,
+        deletion,
+        moving,
+        sharing: Sharing::default(),
+        pace,
+        run,
+        stall,
+        interrupt: interrupt.clone(),
+        pki: endpoint.pki(),
+        catalogues: Catalogues::none(),
+        share: share.clone(),
+        carriers: Carriers::default(),
+    }
+}
+
+/// A transfer to another endpoint under way, and how much of it the initiator was told.
+struct Relay<'r> {
+    transfer: Transfer,
+    ledger: &'r Ledger,
+    outbox: &'r Outbox,
+    inbox: &'r Inbox,
+    unheard: &'r Unheard,
+    interrupt: &'r Interrupt,
+    /// Failures that were told.
+    told: usize,
+}
+
+impl Relay<'_> {
+    /// Goes on epoch by epoch as the initiator says.
+    fn run(mut self) -> Result<()> {
+        loop {
+            match self.inbox.receive()? {
+                Message::Step(asked) => {
+                    if self.step(&asked.read()?)? {
+                        let _ = self.inbox.receive_within(IDLE);
+                        return Ok(());
+                    }
                 }
-                told = failures.len();
-                for (path, why) in at.take_left_out() {
-                    outbox.send_patiently(&Message::LeftOut(path, why), || false);
+                Message::Heard(count) => self.unheard.heard(count),
+                Message::Stop => {
+                    let why = "the initiator stopped the transfer";
+                    return Err(Error::new(ErrorKind::Interrupted, why));
                 }
-                let totals = at.totals();
-                ledger.adopt(totals);
-                let stepped = Stepped {
-                    totals,
-                    refreshed: at.files_refreshed(),
-                    deleted: at.entries_deleted(),
-                    not_kept: at.not_kept(),
-                    unfinished: at.bytes_unfinished(),
-                    bounds: transfer.bounds(),
-                    failure: seen.as_ref().err().cloned(),
-                    seen: seen.as_ref().ok().cloned().flatten(),
-                };
-                outbox.send(&Message::Stepped(Record::of(&stepped)));
-                if seen?.is_none() {
-                    let _ = inbox.receive_within(IDLE);
-                    return Ok(());
+                _ => {
+                    let why = "the initiator of a third-party transfer only says step and stop";
+                    return Err(Error::protocol(why));
                 }
             }
-            Message::Heard(count) => unheard.heard(count),
-            Message::Stop => {
-                return Err(Error::new(ErrorKind::Interrupted, "the initiator stopped the transfer"));
-            }
-            _ => {
-                return Err(Error::protocol(
-                    "the initiator of a third-party transfer only says step and stop",
-                ));
-            }
+        }
+    }
+
+    /// One epoch; `true` if it was the last.
+    fn step(&mut self, asked: &Step) -> Result<bool> {
+        let (proposal, bounds) = asked_for(asked, self.transfer.bounds());
+        self.transfer.heed(&proposal, bounds);
+        let seen = step(&mut self.transfer, asked.setpoint, (self.inbox, self.unheard), self.interrupt);
+        self.inbox.check_time()?;
+        self.tell_failures();
+        let at = self.transfer.ledger();
+        let totals = at.totals();
+        self.ledger.adopt(totals);
+        let stepped = Stepped {
+            totals,
+            refreshed: at.files_refreshed(),
+            deleted: at.entries_deleted(),
+            not_kept: at.not_kept(),
+            unfinished: at.bytes_unfinished(),
+            bounds: self.transfer.bounds(),
+            failure: seen.as_ref().err().cloned(),
+            seen: seen.as_ref().ok().cloned().flatten(),
+        };
+        self.outbox.send(&Message::Stepped(Record::of(&stepped)));
+        Ok(seen?.is_none())
+    }
+
+    /// Tells of what failed and was left out since the last time.
+    fn tell_failures(&mut self) {
+        let at = self.transfer.ledger();
+        let failures = at.failures();
+        for Failure { path, error } in failures[self.told..].iter().cloned() {
+            self.ledger.adopt_failure(path.clone(), error.clone());
+            self.outbox.send_patiently(&Message::Problem(path, error), || false);
+        }
+        self.told = failures.len();
+        for (path, why) in at.take_left_out() {
+            self.outbox.send_patiently(&Message::LeftOut(path, why), || false);
         }
     }
 }

@@ -108,19 +108,29 @@ struct SenderState {
     ledger: Arc<Ledger>,
     work: WorkQueue<SendFile>,
     staging: Staging<Sent>,
-    /// Around the read pool, while reading and sending are as quick as memory.
-    shortcut: Shortcut,
-    /// Whether streams' workers read for themselves. Follows the shortcut, and whoever waits is told.
-    direct: AtomicBool,
+    bypass: Bypass,
     data_streams: DataStreams<Sent>,
     link: Option<Throttle>,
     tally: Tally,
     ending: Ending,
+    policy: StreamPolicy,
+    acceptance: Acceptance,
+}
+
+/// The way around the read pool.
+struct Bypass {
+    /// Open while reading and sending are as quick as memory.
+    shortcut: Shortcut,
+    /// Whether streams' workers read for themselves. Follows the shortcut, and whoever waits is told.
+    direct: AtomicBool,
+}
+
+/// How its streams are treated.
+struct StreamPolicy {
     yields: Yields,
     trying: Trying,
     /// How long a stream may leave everything unconfirmed before the receiver is asked about it; `None` if it is not.
     patience: Option<Duration>,
-    acceptance: Acceptance,
 }
 
 /// How it ends.
@@ -151,8 +161,10 @@ impl Sender {
         let shared = Arc::new(SenderState {
             work: WorkQueue::new(terms.chunk.map(|chunk| chunk.0), terms.pipelining),
             staging: Staging::within(terms.staging, terms.max_workers, Arc::clone(&share.staging)),
-            shortcut: Shortcut::new(!terms.streams_read() && terms.limits.read.is_none()),
-            direct: AtomicBool::new(false),
+            bypass: Bypass {
+                shortcut: Shortcut::new(!terms.streams_read() && terms.limits.read.is_none()),
+                direct: AtomicBool::new(false),
+            },
             data_streams: DataStreams::new(supply, terms.congestion.first()),
             link: Throttle::new(terms.limits.link),
             source,
@@ -161,9 +173,11 @@ impl Sender {
             ledger,
             tally: Tally::default(),
             ending: Ending::default(),
-            yields: Yields::default(),
-            trying: Trying::default(),
-            patience: peer.patience,
+            policy: StreamPolicy {
+                yields: Yields::default(),
+                trying: Trying::default(),
+                patience: peer.patience,
+            },
             acceptance: Acceptance::new(peer.asked),
             terms,
         });
@@ -201,7 +215,7 @@ impl Sender {
         let readers = if self.shared.terms.streams_read() { 0 } else { setpoint.read };
         // Streams that read for themselves must not be more than the readers there should be.
         let too_few = self.shared.source.has_read_stage() && readers < setpoint.network;
-        self.shared.shortcut.resize(if too_few { 0 } else { setpoint.network });
+        self.shared.bypass.shortcut.resize(if too_few { 0 } else { setpoint.network });
         self.shared.allow(readers, setpoint.network);
         self.shared.settle();
         self.readers.resize(readers);
@@ -219,7 +233,7 @@ impl Sender {
     /// What the kernel tells of the streams at `at`, if any is under way.
     pub fn path_sample(&self, at: Duration) -> Option<PathSample> {
         let seen = self.shared.data_streams.path_sample(at)?;
-        Some(PathSample { tries: self.shared.trying.is_under_way(), ..seen })
+        Some(PathSample { tries: self.shared.policy.trying.is_under_way(), ..seen })
     }
 
     /// A stream that the receiver dialled.
@@ -234,7 +248,7 @@ impl Sender {
     pub(crate) fn check_streams(&self) {
         self.shared.settle();
         self.shared.data_streams.tend_queues();
-        if let Some(patience) = self.shared.patience {
+        if let Some(patience) = self.shared.policy.patience {
             let streams = self.shared.data_streams.overdue(patience);
             if !streams.is_empty() {
                 tracing::debug!("nothing is confirmed of streams {streams:?}");
@@ -300,8 +314,8 @@ impl SenderState {
 
     /// Lets streams' workers read for themselves, or the read pool again.
     fn settle(&self) {
-        let open = self.shortcut.is_open();
-        if self.direct.swap(open, Relaxed) != open {
+        let open = self.bypass.shortcut.is_open();
+        if self.bypass.direct.swap(open, Relaxed) != open {
             self.work.nudge();
             self.staging.recall();
         }

@@ -75,14 +75,27 @@ pub struct FileSink {
     only_new: AtomicBool,
     apart: Arc<Apart>,
     appearance: Arc<Appearance>,
-    /// Whether the directory was made for this transfer, and the mode that it gets at the end.
-    made: bool,
-    mode: OnceLock<Mode>,
+    made: Made,
     spellings: Spellings,
     /// The last directory that was found to be on the destination's own file system.
     checked_mount: Mutex<Option<Vec<u8>>>,
-    settled: Mutex<Settled>,
-    work_settled: OnceLock<Result<(), Errno>>,
+    settling: Settling,
+}
+
+/// The destination's directory, as this transfer found it.
+#[derive(Debug, Default)]
+struct Made {
+    /// Whether it was made for this transfer.
+    is_new: bool,
+    /// The mode that it gets at the end.
+    mode: OnceLock<Mode>,
+}
+
+/// What was made durable.
+#[derive(Debug, Default)]
+struct Settling {
+    names: Mutex<Settled>,
+    work: OnceLock<Result<(), Errno>>,
     filled: Mutex<Filled>,
 }
 
@@ -174,8 +187,10 @@ impl FileSink {
             named,
             work,
             left,
-            made: made && new_name.is_none() && purpose == Purpose::Copy,
-            mode: OnceLock::new(),
+            made: Made {
+                is_new: made && new_name.is_none() && purpose == Purpose::Copy,
+                mode: OnceLock::new(),
+            },
             new_name,
             directories: Mutex::default(),
             backup: OnceLock::new(),
@@ -184,9 +199,7 @@ impl FileSink {
             spellings: Spellings::default(),
             checked_mount: Mutex::default(),
             apart: Arc::new(apart),
-            settled: Mutex::default(),
-            work_settled: OnceLock::new(),
-            filled: Mutex::default(),
+            settling: Settling::default(),
         })
     }
 
@@ -218,7 +231,7 @@ impl FileSink {
         let opened = mode.filter(|_| purpose == Purpose::Copy).and_then(|_| opened_for_us(to));
         let sink = Self::new(to, single, id, purpose, apart);
         match (&sink, opened) {
-            (Ok(sink), Some((_, earlier))) => drop(sink.mode.set(earlier)),
+            (Ok(sink), Some((_, earlier))) => drop(sink.made.mode.set(earlier)),
             (Ok(sink), None) => sink.keep_mode(mode),
             (Err(_), Some((directory, earlier))) => drop(fchmod(&directory, earlier)),
             (Err(_), None) => {}
@@ -229,10 +242,10 @@ impl FileSink {
     /// The source's directory has this mode, and so has ours at the end if it was made for it. Until then it is no more
     /// open to others.
     fn keep_mode(&self, mode: Option<u32>) {
-        if let (true, Some(mode), Ok(base)) = (self.made, mode, self.base()) {
+        if let (true, Some(mode), Ok(base)) = (self.made.is_new, mode, self.base()) {
             let special = fstat(base).map_or(0, |stat| stat.st_mode & 0o7000);
             let _ = fchmod(base, Mode::from_raw_mode(special | mode & 0o777 | 0o700));
-            let _ = self.mode.set(Mode::from_raw_mode(special | mode & 0o777));
+            let _ = self.made.mode.set(Mode::from_raw_mode(special | mode & 0o777));
         }
     }
 
@@ -374,7 +387,7 @@ impl FileSink {
 
     /// Makes the names of the directory `path` and of those on the way there durable.
     fn settle_way(&self, path: &[u8]) -> Result<()> {
-        let mut settled = self.settled.lock();
+        let mut settled = self.settling.names.lock();
         let settled = self.base().and_then(|base| settled.settle(base, path));
         settled.map_err(|error| Error::io("make durable", path, error))
     }
@@ -593,7 +606,7 @@ impl Sink for FileSink {
                 continue;
             }
             match self.is_still_there(&path, &directory).and_then(|()| self.settle_way(&path)) {
-                Ok(()) => self.filled.lock().note(path, &directory, name),
+                Ok(()) => self.settling.filled.lock().note(path, &directory, name),
                 Err(error) => failed.push((path, error)),
             }
         }
@@ -638,7 +651,7 @@ impl Sink for FileSink {
         let Some(work) = self.work.as_ref().map(WorkDir::dir) else { return Ok(()) };
         let failed = |error| Error::io("make durable", WORK_DIR, error);
         sync_directory(work).map_err(failed)?;
-        self.work_settled.get_or_init(|| settle_above(work)).map_err(failed)
+        self.settling.work.get_or_init(|| settle_above(work)).map_err(failed)
     }
 
     fn not_kept(&self) -> NotKept {
@@ -649,7 +662,7 @@ impl Sink for FileSink {
         if let (Some(work), Some(base)) = (&self.work, &self.base) {
             work.remove(base);
         }
-        if let (Some(mode), Some(base)) = (self.mode.get(), &self.base) {
+        if let (Some(mode), Some(base)) = (self.made.mode.get(), &self.base) {
             let _ = fchmod(base, *mode);
         }
     }

@@ -111,10 +111,8 @@ pub struct Setup {
     pub deletion: Option<Deletion>,
     /// Whether files are removed at the source once they have arrived.
     pub moving: bool,
-    /// The lease under which it is made, if others may take it over.
-    pub fence: Option<Fence>,
-    /// Files that other transfers of the same run move, too, if it is made under a lease.
-    pub split: Option<Split>,
+    /// What of it others do, or may take over.
+    pub sharing: Sharing,
     /// How it is driven.
     pub pace: Pace,
     /// Names the run, for all its tries.
@@ -133,10 +131,22 @@ pub struct Setup {
     pub carriers: Carriers,
 }
 
+/// What movers of one run share.
+#[derive(Clone, Debug, Default)]
+pub struct Sharing {
+    /// The lease under which it is made, if others may take it over.
+    pub fence: Option<Fence>,
+    /// Files that other transfers of the same run move, too, if it is made under a lease.
+    pub split: Option<Split>,
+}
+
 impl Setup {
     /// What a transfer is called: under each lease otherwise, so that no two write one unfinished file.
     fn id_of(&self, id: TransferId) -> TransferId {
-        self.fence.as_ref().map_or(id, |fence| transfer_id(&[b"lease", &id, &fence.lease().to_le_bytes()]))
+        self.sharing
+            .fence
+            .as_ref()
+            .map_or(id, |fence| transfer_id(&[b"lease", &id, &fence.lease().to_le_bytes()]))
     }
 
     /// What every request of it says.
@@ -194,9 +204,9 @@ pub type Transfer = Box<dyn Tracked>;
 /// Begins to move `from` there `to` here or elsewhere.
 pub fn begin(from: &From, to: &To, setup: &Setup) -> Result<Transfer> {
     let nonsense = |why: &str| Err(Error::new(ErrorKind::Usage, why));
-    if let Some(split) = &setup.split {
+    if let Some(split) = &setup.sharing.split {
         split.check()?;
-        if setup.fence.is_none() || setup.moving {
+        if setup.sharing.fence.is_none() || setup.moving {
             return nonsense("a file is split under a lease, and not where it is moved away");
         }
     }
@@ -267,8 +277,8 @@ pub(crate) fn push(
     sources.check_size()?;
     let preamble = Preamble {
         selection: setup.told_rules(),
-        fenced: setup.fence.is_some(),
-        split: setup.split.clone(),
+        fenced: setup.sharing.fence.is_some(),
+        split: setup.sharing.split.clone(),
         sources,
         contents_mode: source.contents_mode(),
         ..setup.preamble()?
@@ -388,8 +398,8 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
                     selection,
                     moving: setup.moving,
                     mirror,
-                    permit: setup.fence.clone().map(Permit::of),
-                    split: setup.split.clone(),
+                    permit: setup.sharing.fence.clone().map(Permit::of),
+                    split: setup.sharing.split.clone(),
                 },
             )
         }
@@ -406,7 +416,7 @@ fn pull(address: &Address, source: SourceSpec, to: Option<(&[u8], bool)>, setup:
 }
 
 fn third_party(from: &Address, source: SourceSpec, to: &Address, setup: &Setup) -> Result<Transfer> {
-    if setup.fence.is_some() {
+    if setup.sharing.fence.is_some() {
         let why = "under a lease one side is the mover's own: it asks before files get their names";
         return Err(Error::new(ErrorKind::Usage, why));
     }

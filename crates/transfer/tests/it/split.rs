@@ -74,7 +74,7 @@ impl World {
             if task == SplitTask::Completion { &[b"large"] } else { &[b"large", b"d/small"] };
         setup.selection.listed = true;
         setup.selection.names = names.iter().map(|name| name.to_vec()).collect();
-        setup.split = Some(Split { run: RUN, files: vec![(b"tree/large".to_vec(), task)] });
+        setup.sharing.split = Some(Split { run: RUN, files: vec![(b"tree/large".to_vec(), task)] });
         setup
     }
 
@@ -348,7 +348,7 @@ fn a_peer_that_splits_nonsense_is_refused_and_the_largest_file_takes_no_time() {
 fn nothing_is_split_without_a_lease_nor_within_a_segment() {
     let world = World::new(false);
     let mut setup = world.setup(Fence::new(1, || Ok(LONG)), SplitTask::Ranges(vec![FIRST]));
-    setup.fence = None;
+    setup.sharing.fence = None;
     assert_eq!(is_error(begin(&world.from, &world.to, &setup)).kind, ErrorKind::Usage);
     let within = SplitTask::Ranges(vec![5..SEGMENT]);
     let error = is_error(world.begin(1, within));

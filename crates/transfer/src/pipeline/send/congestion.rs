@@ -82,10 +82,10 @@ fn run(sender: &SenderState, mut trial: CongestionTrial) {
             if let Some(rate) = trial.rate(&seen) {
                 streams.limit_model_based(rate);
             }
-            sender.trying.undecided.store(trial.is_undecided(), Relaxed);
-            sender.trying.full.store(trial.is_full(), Relaxed);
+            sender.policy.trying.undecided.store(trial.is_undecided(), Relaxed);
+            sender.policy.trying.full.store(trial.is_full(), Relaxed);
         }
         thread::sleep(TICK);
     }
-    sender.trying.undecided.store(false, Relaxed);
+    sender.policy.trying.undecided.store(false, Relaxed);
 }

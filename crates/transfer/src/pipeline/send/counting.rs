@@ -47,7 +47,7 @@ impl Sender {
             network: shared.tally.sent.load(Relaxed),
             written: 0,
             // Whoever reads in place is as quick as memory: nobody waits for it, as with full staging.
-            staging_used: match shared.direct.load(Relaxed) || shared.terms.streams_read() {
+            staging_used: match shared.bypass.direct.load(Relaxed) || shared.terms.streams_read() {
                 true => shared.staging.capacity().0,
                 false => shared.staging.used().0,
             },
@@ -59,7 +59,7 @@ impl Sender {
             filling_us: reading.as_micros() as u64,
             taking_us: sending.as_micros() as u64,
             worked_us: worked.as_micros() as u64,
-            streams: Some(shared.trying.told(streams)),
+            streams: Some(shared.policy.trying.told(streams)),
             ..Counters::default()
         }
     }
@@ -97,7 +97,8 @@ impl SenderState {
         let (filling, taking) = self.staging.waited();
         let idle = |idle: &Mutex<WorkerTime>| idle.lock().total();
         // Zeros are made in place of being read: there is no stage that could do more of it.
-        let in_place = if self.source.has_read_stage() { self.shortcut.in_place() } else { Duration::ZERO };
+        let in_place =
+            if self.source.has_read_stage() { self.bypass.shortcut.in_place() } else { Duration::ZERO };
         let readers = (filling + idle(&self.tally.readers_idle)).saturating_sub(in_place);
         let streams = taking + idle(&self.tally.streams_idle) + in_place;
         (readers, streams)

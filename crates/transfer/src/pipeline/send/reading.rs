@@ -51,13 +51,13 @@ impl Outlet for Queued<'_> {
     fn deliver(&mut self, block: Block<Sent>) {
         self.shared.staging.put(block);
         // Streams' workers that wait for work of their own must see this block.
-        if self.shared.direct.load(Relaxed) {
+        if self.shared.bypass.direct.load(Relaxed) {
             self.shared.work.nudge();
         }
     }
 
     fn goes_on(&self) -> bool {
-        self.gate.is_open(self.index) && !self.shared.direct.load(Relaxed)
+        self.gate.is_open(self.index) && !self.shared.bypass.direct.load(Relaxed)
     }
 }
 
@@ -89,7 +89,7 @@ impl SenderState {
     /// What one reader does until the transfer ends.
     pub(super) fn read(&self, index: u16, gate: &Gate) {
         let mut own = ReaderState::new(self);
-        let turn = || if self.direct.load(Relaxed) { Admission::Wait } else { Admission::Take };
+        let turn = || if self.bypass.direct.load(Relaxed) { Admission::Wait } else { Admission::Take };
         while gate.pass(index) {
             let Some(work) = self.work.take(turn, &self.tally.readers_idle) else { return };
             self.read_work(work, &mut Queued { shared: self, index, gate }, &mut own);

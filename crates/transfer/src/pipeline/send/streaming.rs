@@ -71,7 +71,7 @@ struct Direct<'s> {
 
 impl Outlet for Direct<'_> {
     fn block(&mut self) -> Option<Block<Sent>> {
-        self.pass = self.worker.shared.shortcut.enter();
+        self.pass = self.worker.shared.bypass.shortcut.enter();
         self.worker.shared.staging.acquire_aside()
     }
 
@@ -87,7 +87,7 @@ impl Outlet for Direct<'_> {
     }
 
     fn goes_on(&self) -> bool {
-        !self.stranded && self.worker.is_wanted() && self.worker.shared.direct.load(Relaxed)
+        !self.stranded && self.worker.is_wanted() && self.worker.shared.bypass.direct.load(Relaxed)
     }
 }
 
@@ -119,7 +119,7 @@ impl SenderState {
         let mut slot = StreamSlot::new(index);
         let mut reader = ReaderState::new(self);
         // Blocks that the read pool has left come first.
-        let direct = || self.direct.load(Relaxed);
+        let direct = || self.bypass.direct.load(Relaxed);
         let turn = || if direct() && self.staging.is_empty() { Admission::Take } else { Admission::Leave };
         while gate.pass(index) {
             self.rest(slot.pause());

@@ -22,12 +22,12 @@ pub(super) struct Yields {
 
 /// Lets the streams of `sender` yield from now on, or no more.
 pub(super) fn set(sender: &Arc<SenderState>, yields: bool) {
-    sender.yields.wanted.store(yields, Relaxed);
-    if yields && !sender.yields.followed.swap(true, Relaxed) {
+    sender.policy.yields.wanted.store(yields, Relaxed);
+    if yields && !sender.policy.yields.followed.swap(true, Relaxed) {
         let followed = Arc::clone(sender);
         let spawned = thread::Builder::new().name("yield".to_owned()).spawn(move || follow(&followed));
         if let Err(error) = spawned {
-            sender.yields.followed.store(false, Relaxed);
+            sender.policy.yields.followed.store(false, Relaxed);
             tracing::warn!("streams do not yield to others: cannot start a thread: {error}");
         }
     }
@@ -36,7 +36,7 @@ pub(super) fn set(sender: &Arc<SenderState>, yields: bool) {
 fn follow(sender: &SenderState) {
     let (mut rate, mut limited) = (BackgroundRate::default(), false);
     while !sender.is_stopped() {
-        let yields = sender.yields.wanted.load(Relaxed);
+        let yields = sender.policy.yields.wanted.load(Relaxed);
         if let Some(seen) = sender.data_streams.path_sample(sender.tally.started.elapsed()).filter(|_| yields)
         {
             sender.data_streams.limit_rate(Some(rate.next(seen)));

@@ -39,7 +39,7 @@ impl FileSink {
     /// Fails unless the directories that files were put into are where they were then. Some file systems number what nobody
     /// has open anew: a directory with the file in it is taken for the same.
     pub(super) fn check_filled(&self) -> Result<()> {
-        self.filled.lock().0.iter().try_for_each(|(path, (then, name))| {
+        self.settling.filled.lock().0.iter().try_for_each(|(path, (then, name))| {
             let has_it = || self.base()?.dir(path)?.stat(name);
             self.leads_to(path, *then).or_else(|moved| has_it().map(drop).map_err(|_| moved))
         })

@@ -17,7 +17,7 @@ use tidegate_transfer::quota::Share;
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::Terms;
 use tidegate_transfer::throttle::Limits;
-use tidegate_transfer::transfer::route::{From, STALL, Setup, To, Transfer, begin, random_run};
+use tidegate_transfer::transfer::route::{From, STALL, Setup, Sharing, To, Transfer, begin, random_run};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 use tidegate_transfer::wire::handshake;
 use tidegate_transfer::wire::session::{self, Inbox, Outbox};
@@ -101,8 +101,7 @@ impl Fixture {
             plan: None,
             deletion: None,
             moving: false,
-            fence: None,
-            split: None,
+            sharing: Sharing::default(),
             pace: Pace::new(Duration::from_millis(100)),
             run: random_run(),
             stall: self.stall,
