@@ -13,6 +13,7 @@ pub mod dav;
 mod mirror;
 mod queue;
 mod reading;
+mod removed;
 pub mod s3;
 mod sending;
 #[cfg(feature = "sftp")]
@@ -39,8 +40,8 @@ use tidegate_transfer::sys::thread::{self, JoinHandle};
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::{Paced, Running};
 
-use self::mirror::Removed;
 use self::queue::UploadQueue;
+use self::removed::Removed;
 use self::state::UploadState;
 use self::target::{Target, UploadFile};
 use crate::host::Hosts;

@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::filter::Filter;
@@ -13,7 +12,6 @@ use tidegate_transfer::path::{RelPath, inside, split};
 use tidegate_transfer::selection::Deletion;
 use tidegate_transfer::store::Source;
 use tidegate_transfer::store::folding::common_spelling;
-use tidegate_transfer::sys::sync::Mutex;
 
 use super::queue::SendTask;
 use super::sending;
@@ -24,25 +22,6 @@ use crate::server_source::seen::above;
 
 /// What names begin with that are unfinished files of ours.
 const OWN: &[u8] = b".tidegate";
-
-/// What was removed, and what first could not be.
-#[derive(Debug, Default)]
-pub(crate) struct Removed {
-    files: AtomicU64,
-    error: Mutex<Option<Error>>,
-}
-
-impl Removed {
-    /// One more was.
-    pub fn add(&self) {
-        self.files.fetch_add(1, Relaxed);
-    }
-
-    /// One was not.
-    pub fn fail(&self, error: Error) {
-        self.error.lock().get_or_insert(error);
-    }
-}
 
 /// Refuses rules of which a server can say nothing.
 ///
@@ -111,8 +90,9 @@ fn remove(shared: &Arc<UploadState>, going: &[RelPath]) {
     if let Err(error) = sending::remove_directories(shared, &emptied(going)) {
         shared.removed.fail(error);
     }
-    shared.ledger.deleted(shared.removed.files.load(Relaxed));
-    if let Some(error) = shared.removed.error.lock().take() {
+    let (files, error) = shared.removed.outcome();
+    shared.ledger.deleted(files);
+    if let Some(error) = error {
         shared.ledger.not_deleted(error);
     }
 }

@@ -18,8 +18,8 @@ use tidegate_transfer::throttle::{Limits, Throttle};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
 use crate::host::Host;
-use crate::put::mirror::Removed;
 use crate::put::queue::{SendTask, UploadQueue};
+use crate::put::removed::Removed;
 use crate::put::target::{PieceSums, Present, Stored, Target, UploadFile};
 
 /// How an upload is done.

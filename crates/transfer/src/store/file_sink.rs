@@ -28,7 +28,7 @@ use crate::store::split_part::SplitPart;
 use crate::store::work_dir::WorkDir;
 use crate::store::{Sink, SinkFile, Standing, There};
 use crate::sys::confined::{self, Root};
-use crate::sys::durable::{Settled, settle_above, sync_directory};
+use crate::sys::durable::{settle_above, sync_directory};
 use crate::sys::fs::{self, FileType, Mode, OFlags, Stat, fchmod, fstat};
 use crate::sys::host;
 use crate::sys::identity::fingerprint;
@@ -37,20 +37,23 @@ use crate::terms::{Purpose, Verify};
 use crate::text::show;
 
 mod directories;
+mod made;
 mod mounts;
 mod refused;
+mod settling;
 mod spellings;
 mod still_there;
 mod unfinished;
 mod work_names;
 
 use directories::{Directories, FilledDirectory};
+use made::{Made, opened_for_us};
 pub(crate) use refused::no_room;
 use refused::{
     IN_SOURCE, in_source, is_a_directory, not_a_directory, special, taken, there_by_now, unreached, unusable,
 };
+use settling::Settling;
 use spellings::Spellings;
-use still_there::Filled;
 use unfinished::work_dirs;
 use work_names::{is_part_name, part_name, split_id, work_id};
 
@@ -80,23 +83,6 @@ pub struct FileSink {
     /// The last directory that was found to be on the destination's own file system.
     checked_mount: Mutex<Option<Vec<u8>>>,
     settling: Settling,
-}
-
-/// The destination's directory, as this transfer found it.
-#[derive(Debug, Default)]
-struct Made {
-    /// Whether it was made for this transfer.
-    is_new: bool,
-    /// The mode that it gets at the end.
-    mode: OnceLock<Mode>,
-}
-
-/// What was made durable.
-#[derive(Debug, Default)]
-struct Settling {
-    names: Mutex<Settled>,
-    work: OnceLock<Result<(), Errno>>,
-    filled: Mutex<Filled>,
 }
 
 /// Where beneath `root` the files of the destination `path` lie, and what the one file is called there, if it is `single`
@@ -690,16 +676,6 @@ pub(super) fn digest_of(
         offset += BLOCK;
     }
     Ok(hash.root())
-}
-
-/// Lets us write to a directory of ours that is read-only, and tells which mode it had.
-fn opened_for_us((root, path): (&Root, &[u8])) -> Option<(Root, Mode)> {
-    let directory = root.dir(trimmed(path)).ok()?;
-    let stat = fstat(&directory).ok()?;
-    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777);
-    let is_closed = stat.st_uid == host::user() && stat.st_mode & 0o300 != 0o300;
-    let opens = is_closed && fchmod(&directory, mode | Mode::WUSR | Mode::XUSR).is_ok();
-    opens.then_some((directory, mode))
 }
 
 /// Whether it is a device, a pipe or a socket: none of them is replaced by a file.

@@ -10,7 +10,7 @@ use crate::common::{Fixture, assert_same_tree, drive, eventually, is_error};
 use tidegate_control::{BitRate, PerStage};
 use tidegate_transfer::error::{Error, ErrorKind};
 use tidegate_transfer::fence::Fence;
-use tidegate_transfer::transfer::route::{From, Setup, To, begin};
+use tidegate_transfer::transfer::route::{From, Setup, Sharing, To, begin};
 
 const LONG: Duration = Duration::from_secs(600);
 
@@ -22,7 +22,7 @@ fn routes(f: &Fixture) -> [(From, To); 2] {
 }
 
 fn fenced(f: &Fixture, fence: Fence) -> Setup {
-    Setup { fence: Some(fence), ..f.setup() }
+    Setup { sharing: Sharing { fence: Some(fence), split: None }, ..f.setup() }
 }
 
 #[test]

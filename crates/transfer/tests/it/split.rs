@@ -26,7 +26,7 @@ use tidegate_transfer::store::abandoned::{self, Removal};
 use tidegate_transfer::sys::confined::Root;
 use tidegate_transfer::terms::{Compare, Verify};
 use tidegate_transfer::transfer::Interrupt;
-use tidegate_transfer::transfer::route::{From, Setup, To, Transfer, begin};
+use tidegate_transfer::transfer::route::{From, Setup, Sharing, To, Transfer, begin};
 use tidegate_transfer::wire::message::Message;
 use tidegate_transfer::wire::request::RequestKind;
 use tidegate_transfer::wire::request::{Preamble, Request};
@@ -69,7 +69,7 @@ impl World {
 
     /// What a mover with that lease is to do of the large file, and of the small one besides.
     fn setup(&self, fence: Fence, task: SplitTask) -> Setup {
-        let mut setup = Setup { fence: Some(fence), ..self.f.setup() };
+        let mut setup = Setup { sharing: Sharing { fence: Some(fence), split: None }, ..self.f.setup() };
         let names: &[&[u8]] =
             if task == SplitTask::Completion { &[b"large"] } else { &[b"large", b"d/small"] };
         setup.selection.listed = true;
