@@ -22,7 +22,7 @@ use crate::put::target::{
 };
 use crate::record::Names;
 use crate::remote::http::answer::{modified, why};
-use crate::remote::index::Index;
+use crate::remote::index::{Index, is_collection};
 use crate::remote::patience::Patience;
 use crate::remote::request::{HttpClient, Payload, Redirects, Reply, Requests, unanswered};
 use crate::remote::s3::answer::Part;
@@ -57,6 +57,8 @@ struct DavContext {
     redirects: AtomicU8,
     /// Directories beneath `base` that are there.
     made: Mutex<HashSet<Vec<u8>>>,
+    /// Held by who makes one.
+    making: Mutex<()>,
 }
 
 /// Whether the server moves files: not yet known, it does, it does not.
@@ -111,6 +113,7 @@ impl DavTarget {
             moves: AtomicU8::new(UNKNOWN),
             redirects: AtomicU8::new(UNKNOWN),
             made: Mutex::default(),
+            making: Mutex::default(),
         };
         Ok(Self { shared: Arc::new(shared) })
     }
@@ -286,22 +289,40 @@ impl DavConnection {
             if self.shared.made.lock().contains(directory) {
                 continue;
             }
+            // Servers that lock what is being made refuse who makes it as well.
+            let _alone = self.shared.making.lock();
+            if self.shared.made.lock().contains(directory) {
+                continue;
+            }
             let mut url = if end == 0 { self.shared.base.clone() } else { self.shared.url(directory) };
             if end > 0 {
                 url.set_path(&format!("{}/", url.path()));
             }
-            let reply = self.ask("MKCOL", &url, &[], Payload::None)?;
-            match reply.status {
-                // Made, there already (405, or a redirect to it), or made by itself where it is needed.
-                200..400 | 403 | 405 | 409 | 501 => reply.finish(),
-                _ => return Err(self.refused("MKCOL", &url, reply)),
-            }
+            self.make(&url)?;
             let mut made = self.shared.made.lock();
             if made.len() < MAX_MADE {
                 made.insert(directory.to_vec());
             }
         }
         Ok(())
+    }
+
+    /// Makes the directory at `url`, and first those that it lies in where the server has them not.
+    fn make(&self, url: &Url) -> Result<(), Refusal> {
+        let mut reply = self.ask("MKCOL", url, &[], Payload::None)?;
+        if let (404 | 409, Some(above)) = (reply.status, above(url)) {
+            reply.finish();
+            self.make(&above)?;
+            reply = self.ask("MKCOL", url, &[], Payload::None)?;
+        }
+        match reply.status {
+            // Made, there already (405, or a redirect to it), or made by itself where it is needed.
+            200..400 | 403 | 405 | 409 | 501 => {
+                reply.finish();
+                Ok(())
+            }
+            _ => Err(self.refused("MKCOL", url, reply)),
+        }
     }
 
     fn head(&mut self, url: &Url) -> Result<Option<Present>, Refusal> {
@@ -371,10 +392,18 @@ impl DavConnection {
         }
     }
 
-    /// Gives the file at `from` its name; `false` if the server moves nothing.
+    /// Gives the file at `from` its name; `false` if the server moves nothing. A directory that bears the name stays: to
+    /// replace it servers remove it first, with all that lies in it.
     fn rename(&self, from: &Url, to: &Url) -> Result<bool, Refusal> {
-        let headers = [("destination".to_owned(), to.to_string()), ("overwrite".to_owned(), "T".to_owned())];
-        let reply = self.ask("MOVE", from, &headers, Payload::None)?;
+        let mut reply = self.move_to(from, to, "F")?;
+        if reply.status == 412 {
+            reply.finish();
+            if self.is_directory(to)? {
+                let what = format!("{}: a directory bears this name there, and stays", shown(to));
+                return Err(Refusal::of(Why::Senseless, Error::new(ErrorKind::UnsafeName, what)));
+            }
+            reply = self.move_to(from, to, "T")?;
+        }
         match reply.status {
             200..300 => {
                 reply.finish();
@@ -387,6 +416,32 @@ impl DavConnection {
                 Ok(false)
             }
             _ => Err(self.refused("MOVE", from, reply)),
+        }
+    }
+
+    fn move_to(&self, from: &Url, to: &Url, overwrite: &str) -> Result<Reply, Refusal> {
+        let headers =
+            [("destination".to_owned(), to.to_string()), ("overwrite".to_owned(), overwrite.to_owned())];
+        self.ask("MOVE", from, &headers, Payload::None)
+    }
+
+    /// Whether a directory lies at `url`, as far as its server tells.
+    fn is_directory(&self, url: &Url) -> Result<bool, Refusal> {
+        let depth = [("depth".to_owned(), "0".to_owned())];
+        let reply = self.ask("PROPFIND", url, &depth, Payload::None)?;
+        match reply.status {
+            207 => Ok(is_collection(&listing::text(reply, url)?)),
+            // Servers lead from a directory's name to its path, which ends in a slash.
+            300..400 => {
+                let to = reply.header("location").and_then(|to| url.join(to).ok());
+                reply.finish();
+                Ok(to.is_some_and(|to| to.path() == format!("{}/", url.path())))
+            }
+            status if status >= 500 && status != 501 => Err(self.refused("PROPFIND", url, reply)),
+            _ => {
+                reply.finish();
+                Ok(false)
+            }
         }
     }
 }
@@ -518,6 +573,14 @@ fn send(
 ) -> Result<Reply, Refusal> {
     let what = format!("cannot {method} {}", shown(url));
     client.send(method, url, headers, payload).map_err(|error| unanswered(&what, url, &error))
+}
+
+/// The directory that the one at `url` lies in; `None` of the root.
+fn above(url: &Url) -> Option<Url> {
+    let (path, _) = url.path().strip_suffix('/')?.rsplit_once('/')?;
+    let mut above = url.clone();
+    above.set_path(&format!("{path}/"));
+    Some(above)
 }
 
 /// WebDAV knows no parts, and no file is planned to have any.

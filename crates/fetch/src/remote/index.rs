@@ -7,7 +7,7 @@ use html5gum::{Token, Tokenizer};
 use percent_encoding::percent_decode_str;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::Timestamp;
-use tidegate_transfer::path::join;
+use tidegate_transfer::path::{is_reserved, join};
 use url::{Position, Url};
 
 use super::http::Http;
@@ -78,6 +78,10 @@ impl<L: Lists> Index<L> {
     fn look(&mut self, url: &Url, path: &[u8], depth: usize) -> Result<()> {
         let links = self.patience.ask(|| self.lists.list(url, &self.start));
         for link in links.map_err(|refusal| refusal.error)? {
+            if is_reserved(&link.name) {
+                self.any = true;
+                continue;
+            }
             let path = match join(path, &link.name) {
                 Ok(path) => path,
                 Err(error) => {
@@ -169,6 +173,15 @@ pub(crate) fn members(directory: &Url, xml: &str) -> Option<Vec<Link>> {
         _ => {}
     })?;
     Some(links)
+}
+
+/// Whether what a WebDAV server says of one place is of a directory.
+pub(crate) fn is_collection(xml: &str) -> bool {
+    let mut is_collection = false;
+    let read = elements(xml, |path, _| {
+        is_collection |= path == "response/propstat/prop/resourcetype/collection";
+    });
+    read.is_some() && is_collection
 }
 
 impl<L: Lists> Iterator for Index<L> {
@@ -315,5 +328,27 @@ mod tests {
                 proptest::prop_assert!(found.url.as_str().starts_with("http://h/d/"));
             }
         }
+    }
+
+    struct Fixed(Vec<&'static str>);
+
+    impl Lists for Fixed {
+        fn list(&mut self, url: &Url, _: &Url) -> Result<Vec<Link>, Refusal> {
+            Ok(self.0.iter().filter_map(|href| link(url, href)).collect())
+        }
+    }
+
+    #[test]
+    fn what_transfers_keep_at_a_server_is_left_out() {
+        let start = Url::parse("http://h/d/").expect("a URL");
+        let listed = |names: &[&'static str]| {
+            let lists = Fixed(names.to_vec());
+            let index = Index::new(lists, &start, Box::new(|_| true), Patience::default());
+            index
+                .map(|named| matches!(named, Named::Record(record) if record.path.as_bytes() == b"a"))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(listed(&[".tidegate/", "a"]), [true]);
+        assert_eq!(listed(&[".Tidegate/"]), [false; 0], "nothing else is there");
     }
 }

@@ -255,6 +255,10 @@ impl Stored {
                 files.insert(path, body.to_vec());
                 http("201 Created", &empty, b"")
             }
+            "DELETE" => {
+                files.remove(&path);
+                http("204 No Content", &[], b"")
+            }
             "MOVE" => {
                 let to = Url::parse(request.header("destination").expect("told")).expect("a URL");
                 let moved = files.remove(&path).expect("there");
@@ -318,4 +322,102 @@ fn content_goes_where_the_server_sends_it_and_the_login_does_not() {
         let [at_pool, at_door] = logins.map(|logins| logins.load(Relaxed));
         assert!(at_door > 0 && at_pool == 0, "the login is the door's");
     }
+}
+
+/// A server's directories, which it makes in those that are there alone, and none while it makes another.
+#[derive(Default)]
+struct Directories {
+    there: Mutex<Vec<String>>,
+    makes: AtomicBool,
+}
+
+impl Directories {
+    fn make(&self, path: &str) -> &'static str {
+        if self.makes.swap(true, Relaxed) {
+            return "423 Locked";
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        let above = path.trim_end_matches('/').rsplit_once('/').map_or("", |(above, _)| above);
+        let mut there = self.there.lock();
+        let status = match (there.iter().any(|one| one == path), above) {
+            (true, _) => "405 Method Not Allowed",
+            (false, above) if above.is_empty() || there.contains(&format!("{above}/")) => {
+                there.push(path.to_owned());
+                "201 Created"
+            }
+            _ => "409 Conflict",
+        };
+        self.makes.store(false, Relaxed);
+        status
+    }
+}
+
+#[test]
+fn directories_are_made_with_those_above_and_one_at_a_time() {
+    let (stored, directories) = (Stored::default(), Arc::new(Directories::default()));
+    let made = Arc::clone(&directories);
+    let server = Scripted::with_bodies(move |request, body| match request.lines[0].split(' ').next() {
+        Some("MKCOL") => (http(made.make(request.path()), &[("content-length", "0")], b""), Then::Keep),
+        _ => stored.answer(request, body),
+    });
+    let tree = tempfile::tempdir().expect("a directory");
+    for name in 0..12 {
+        let directory = tree.path().join(format!("d{}", name % 4));
+        std::fs::create_dir_all(&directory).expect("made");
+        std::fs::write(directory.join(name.to_string()), "x").expect("written");
+    }
+    let ran = put(&tree.path().join(""), target(&server.url("new/deeper/"), false), None);
+    assert_eq!((ran.result, &ran.failures[..]), (Ok(()), &[][..]));
+    let mut there = directories.there.lock().clone();
+    there.sort();
+    let wanted =
+        ["/new/", "/new/deeper/", "/new/deeper/d0/", "/new/deeper/d1/", "/new/deeper/d2/", "/new/deeper/d3/"];
+    assert_eq!(there, wanted);
+}
+
+#[test]
+fn a_file_does_not_take_the_place_of_a_directory() {
+    const COLLECTION: &str = "<D:multistatus xmlns:D=\"DAV:\"><D:response><D:href>/in/d/</D:href><D:propstat><D:prop>\
+                              <D:resourcetype><D:collection/></D:resourcetype></D:prop></D:propstat></D:response>\
+                              </D:multistatus>";
+    let stored = Arc::new(Stored::default());
+    stored.0.lock().insert("/in/f".to_owned(), b"old".to_vec());
+    let files = Arc::clone(&stored);
+    let server = Scripted::with_bodies(move |request, body| {
+        let empty = [("content-length", "0")];
+        let answer = match request.lines[0].split(' ').next() {
+            Some("MOVE") => {
+                let to = Url::parse(request.header("destination").expect("told")).expect("a URL");
+                let is_there = to.path() == "/in/d" || files.0.lock().contains_key(to.path());
+                match request.header("overwrite") {
+                    Some("F") if is_there => http("412 Precondition Failed", &empty, b""),
+                    _ if to.path() == "/in/d" => panic!("the directory is gone, with all that lay in it"),
+                    _ => return files.answer(request, body),
+                }
+            }
+            Some("PROPFIND") if request.path() == "/in/d" => {
+                let length = COLLECTION.len().to_string();
+                http("207 Multi-Status", &[("content-length", &length)], COLLECTION.as_bytes())
+            }
+            Some("PROPFIND") => http("405 Method Not Allowed", &empty, b""),
+            Some("HEAD") if request.path() == "/in/d" => http("200 OK", &empty, b""),
+            _ => return files.answer(request, body),
+        };
+        (answer, Then::Keep)
+    });
+    let tree = tempfile::tempdir().expect("a directory");
+    for name in ["d", "f", "new"] {
+        std::fs::write(tree.path().join(name), name).expect("written");
+    }
+    let ran = put(&tree.path().join(""), target(&server.url("in/"), false), None);
+    let error = ran.failures.first().expect("the directory stays");
+    assert_eq!((ran.failures.len(), error.kind), (1, ErrorKind::UnsafeName), "{:?}", ran.failures);
+    assert!(error.message.contains("/in/d: a directory bears this name"), "{error}");
+    let single = put(&tree.path().join("f"), target(&server.url("in/d"), true), None);
+    assert_eq!(single.failures.first().map(|error| error.kind), Some(ErrorKind::UnsafeName));
+    let there = stored.0.lock();
+    let mut names: Vec<&str> = there.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["/in/f", "/in/new"], "nothing unfinished is left");
+    assert_eq!(there["/in/f"], b"f", "a file is replaced");
 }

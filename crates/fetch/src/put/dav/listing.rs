@@ -57,7 +57,7 @@ impl Lists for DavListing {
     }
 }
 
-fn text(reply: Reply, url: &Url) -> Result<String, Refusal> {
+pub(super) fn text(reply: Reply, url: &Url) -> Result<String, Refusal> {
     reply.text(MAX_PAGE).map_err(|error| {
         Refusal::new(Why::Broken, format!("cannot list {}: {}", shown(url), io_words(&error)))
     })
