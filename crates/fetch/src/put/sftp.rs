@@ -52,6 +52,10 @@ struct Shared {
     compares: bool,
     /// Directories that are there.
     made: Mutex<HashSet<Vec<u8>>>,
+    /// Whether what was written is read by another opening of the file.
+    reads_anew: AtomicBool,
+    /// Whether a file that is opened to be written is known to keep what is in it.
+    keeps: AtomicBool,
     /// What was told once of what the server lacks.
     told_of_renames: AtomicBool,
     told_of_attributes: AtomicBool,
@@ -99,6 +103,8 @@ impl SftpTarget {
             reads_back: writing.reads_back,
             compares: writing.compares,
             made: Mutex::default(),
+            reads_anew: AtomicBool::new(false),
+            keeps: AtomicBool::new(false),
             told_of_renames: AtomicBool::new(false),
             told_of_attributes: AtomicBool::new(false),
         };

@@ -23,7 +23,7 @@ use tidegate_transfer::throttle::Limits;
 use tidegate_transfer::transfer::Pace;
 use url::Url;
 
-use crate::common::direct_sftp::{Direct, NO_SFTP, SOFT, url};
+use crate::common::direct_sftp::{CREATE, Direct, EMPTY, NO_SFTP, SOFT, WRITE, url};
 
 const MIB: usize = 1 << 20;
 
@@ -43,13 +43,22 @@ struct Put<'a> {
     to: Url,
     writing: SftpWriting,
     retries: u32,
+    retry_for: Duration,
     /// Ends all servers once so many bytes were sent.
     breaks_at: Option<u64>,
 }
 
 impl<'a> Put<'a> {
     fn new(source: &'a Path, direct: &'a Arc<Direct>, to: Url) -> Self {
-        Self { source, direct, to, writing: USUAL, retries: 4, breaks_at: None }
+        Self {
+            source,
+            direct,
+            to,
+            writing: USUAL,
+            retries: 4,
+            retry_for: Duration::from_secs(60),
+            breaks_at: None,
+        }
     }
 
     fn run(self) -> Ran {
@@ -64,6 +73,7 @@ impl<'a> Put<'a> {
             staging: ByteCount::mib(32),
             max_workers: 4,
             retries: self.retries,
+            retry_for: self.retry_for,
             pace: Pace::new(Duration::from_millis(100)),
             checksum: self.writing.compares,
             limits: Limits { link: self.breaks_at.map(|_| BitRate::mbps(200)), ..Limits::default() },
@@ -201,6 +211,32 @@ fn a_large_file_goes_in_parts_and_on_where_it_was_broken_off() {
 }
 
 #[test]
+fn a_host_that_goes_away_is_waited_for_as_long_as_is_borne() {
+    let Some(direct) = direct("sftp, away", &[]) else { return };
+    let world = world();
+    let (file, to) = (world.path().join("src/large"), world.path().join("to/there"));
+    fs::write(&file, noise(1, 23 * MIB)).expect("written");
+    let put = || Put { breaks_at: Some(9 << 20), retries: 3, ..Put::new(&file, &direct, url(&to)) };
+    let back = Arc::clone(&direct);
+    let comes_back = std::thread::spawn(move || {
+        while !back.refuses() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_secs(8));
+        back.allow_all();
+    });
+    put().run().arrived();
+    comes_back.join().expect("it came back");
+    assert!(fs::read(&file).expect("read") == fs::read(&to).expect("read"));
+    fs::remove_file(&to).expect("removed");
+    let began = Instant::now();
+    let gone = Put { retries: 100, retry_for: Duration::from_secs(2), ..put() }.run();
+    let told = gone.failures.first().map(|error| &error.message[..]).unwrap_or_default();
+    assert!(told.contains("given up after 2 s"), "{:?}", gone.failures);
+    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[test]
 fn a_file_is_replaced_also_where_the_server_cannot_at_once() {
     for options in [&[][..], &["-P", "posix-rename,fsync,limits"]] {
         let Some(direct) = direct("sftp, replaced", options) else { return };
@@ -233,6 +269,39 @@ fn what_arrives_damaged_is_sent_again_and_never_has_its_name() {
     let unread = Put { writing: unread, ..Put::new(&file, &direct, url(&to)) }.run();
     unread.arrived();
     assert!(!unread.verified && fs::read(&file).expect("read") != fs::read(&to).expect("read"));
+}
+
+#[test]
+fn a_server_that_reads_nothing_by_what_writes_is_asked_anew() {
+    let Some(direct) = direct("sftp, write-only", &[]) else { return };
+    direct.write_by(WRITE | CREATE);
+    let world = world();
+    let (source, to) = (world.path().join("src"), world.path().join("to"));
+    fs::write(source.join("small"), "small").expect("written");
+    fs::write(source.join("deep/large"), noise(1, 12 * MIB)).expect("written");
+    let ran = Put::new(&source.join(""), &direct, url(&to)).run();
+    ran.arrived();
+    assert!(ran.verified);
+    assert_eq!(contents(&source), contents(&to));
+}
+
+#[test]
+fn parts_do_not_go_to_a_server_that_empties_what_it_opens() {
+    let Some(direct) = direct("sftp, emptying", &[]) else { return };
+    direct.write_by(WRITE | CREATE | EMPTY);
+    for reads_back in [true, false] {
+        let world = world();
+        let (file, to) = (world.path().join("src/a"), world.path().join("to/a"));
+        let put = |part| {
+            let writing = SftpWriting { part: ByteCount::mib(part), reads_back, ..USUAL };
+            Put { writing, ..Put::new(&file, &direct, url(&to)) }.run()
+        };
+        fs::write(&file, noise(1, 12 * MIB)).expect("written");
+        put(5).refused(ErrorKind::Usage, "--part-size");
+        assert!(tree(&world.path().join("to")).is_empty(), "something is there");
+        put(16).arrived();
+        assert!(fs::read(&file).expect("read") == fs::read(&to).expect("read"));
+    }
 }
 
 #[test]

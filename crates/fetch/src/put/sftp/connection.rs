@@ -1,5 +1,6 @@
 //! One worker's way there: a file or a part of one at a time.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -97,12 +98,49 @@ impl SftpConnection {
                 format!("{}: it was cut off", shown(&place.url)),
             )));
         };
-        if self.shared.reads_back && file.sum(start..start + length)? != sums.md5 {
+        if self.shared.reads_back && !self.is_there(file, start..start + length, sums.md5, place)? {
             let what = format!("{}: read back, it is not what was sent", shown(&place.url));
             let error = Error::new(ErrorKind::Corrupt, what);
             return Err(SftpTrouble::Refused(Refusal::of(Why::Broken, error)));
         }
         Ok(sums)
+    }
+
+    /// Whether what was written is there, by what is read through the same opening of the file, or else through another: some
+    /// servers read nothing by one that writes.
+    fn is_there(
+        &self,
+        file: &mut RemoteFile<'_>,
+        range: Range<u64>,
+        md5: Md5Sum,
+        place: &Place,
+    ) -> Result<bool, SftpTrouble> {
+        if !self.shared.reads_anew.load(Relaxed) {
+            match file.sum(range.clone()) {
+                Ok(sum) if sum == md5 => return Ok(true),
+                Ok(_) | Err(SftpTrouble::Status(_)) => {}
+                Err(trouble) => return Err(trouble),
+            }
+        }
+        let is_there = file.sum_anew(&place.part, range)? == md5;
+        self.shared.reads_anew.fetch_or(is_there, Relaxed);
+        Ok(is_there)
+    }
+
+    /// Whether the server leaves what is in an unfinished file, into which nothing was written, when it is opened to be
+    /// written.
+    fn keeps(&self, session: &mut Session, place: &Place) -> Result<bool, SftpTrouble> {
+        if self.shared.keeps.load(Relaxed) {
+            return Ok(true);
+        }
+        let mut there = RemoteFile::open(session, &place.part, Opening::Write)?;
+        there.write(0, &mut &[0][..])?;
+        there.close()?;
+        let mut there = RemoteFile::open(session, &place.part, Opening::Write)?;
+        let keeps = there.attributes()?.size == Some(1);
+        there.leave()?;
+        self.shared.keeps.store(keeps, Relaxed);
+        Ok(keeps)
     }
 
     /// Has the unfinished file, which is whole, be what the source is, on the disk, and of the file's name.
@@ -176,7 +214,7 @@ impl SftpConnection {
         &self,
         session: &mut Session,
         place: &Place,
-        range: &std::ops::Range<u64>,
+        range: &Range<u64>,
         md5: Md5Sum,
     ) -> Result<bool, SftpTrouble> {
         let mut there = RemoteFile::open(session, &place.part, Opening::Read)?;
@@ -326,6 +364,12 @@ impl UploadConnection for SftpConnection {
             let mut there = RemoteFile::open(session, &place.part, Opening::Write)?;
             let size = there.attributes()?.size;
             there.leave()?;
+            if size == Some(0) && !self.keeps(session, &place)? {
+                let _ = session.done(&Request::Remove(&place.part));
+                let why = "its server empties a file that is opened to be written, and this one goes in parts: `tidegate put --part-size` with its size sends it as one";
+                let what = format!("cannot write {}: {why}", shown(&place.url));
+                return Err(SftpTrouble::Refused(Refusal::of(Why::Denied, Error::new(ErrorKind::Usage, what))));
+            }
             Ok(size)
         })?;
         let id = if size.is_some_and(|size| size > 0) { OLD } else { NEW };

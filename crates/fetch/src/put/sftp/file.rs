@@ -86,6 +86,14 @@ impl<'s> RemoteFile<'s> {
         Ok(sum.finalize().into())
     }
 
+    /// The same by another opening of it, at `path`.
+    pub fn sum_anew(&mut self, path: &[u8], range: Range<u64>) -> Result<Md5Sum, SftpTrouble> {
+        let mut there = RemoteFile::open(self.session, path, Opening::Read)?;
+        let sum = there.sum(range)?;
+        there.leave()?;
+        Ok(sum)
+    }
+
     /// Whether something was written at the beginning of `range`: what was not holds zeros.
     pub fn is_begun(&mut self, range: &Range<u64>) -> Result<bool, SftpTrouble> {
         let mut is_begun = false;

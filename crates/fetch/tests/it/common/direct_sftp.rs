@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,6 +28,8 @@ pub struct Direct {
     running: Mutex<Vec<Pid>>,
     refuses: AtomicBool,
     damages: AtomicBool,
+    /// The flags by which files are opened that are to be written; 0 for those that are asked for.
+    writes_by: AtomicU32,
 }
 
 impl Direct {
@@ -38,8 +40,8 @@ impl Direct {
         let program =
             testkit::program("sftp-server").or_else(|| found.into_iter().find(|file| file.is_file()))?;
         let options = options.iter().map(|&option| option.to_owned()).collect();
-        let (begun, running, refuses, damages) = Default::default();
-        Some(Arc::new(Self { program, options, begun, running, refuses, damages }))
+        let (begun, running, refuses, damages, writes_by) = Default::default();
+        Some(Arc::new(Self { program, options, begun, running, refuses, damages, writes_by }))
     }
 
     /// How many were begun.
@@ -60,6 +62,11 @@ impl Direct {
         self.end_all();
     }
 
+    /// Whether none begins.
+    pub fn refuses(&self) -> bool {
+        self.refuses.load(Relaxed)
+    }
+
     /// Begins them again.
     pub fn allow_all(&self) {
         self.refuses.store(false, Relaxed);
@@ -68,6 +75,11 @@ impl Direct {
     /// Whether bytes change on their way to servers that begin from now on.
     pub fn damage(&self, damages: bool) {
         self.damages.store(damages, Relaxed);
+    }
+
+    /// Servers that begin from now on open files by these flags that are to be written.
+    pub fn write_by(&self, flags: u32) {
+        self.writes_by.store(flags, Relaxed);
     }
 
     /// Settings by which hosts are reached so.
@@ -93,6 +105,9 @@ impl SftpCarrier for Direct {
         if self.damages.load(Relaxed) {
             stream = damaging(stream);
         }
+        if let flags @ 1.. = self.writes_by.load(Relaxed) {
+            stream = writing_by(stream, flags);
+        }
         let both = theirs.try_clone().expect("cloned");
         let mut command = Command::new(&self.program);
         command.args(&self.options).stdin(OwnedFd::from(both)).stdout(OwnedFd::from(theirs));
@@ -107,9 +122,7 @@ pub const SOFT: u8 = b'S';
 
 /// The other end of `stream`, to which bytes change on their way: some that are [`SOFT`].
 fn damaging(stream: UnixStream) -> UnixStream {
-    let (ours, between) = UnixStream::pair().expect("a pair");
-    let (mut from, mut to) = (between.try_clone().expect("cloned"), stream.try_clone().expect("cloned"));
-    thread::spawn(move || {
+    changing(stream, |from, to| {
         let mut buffer = vec![0; 64 << 10];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
             let middle = count / 2;
@@ -120,6 +133,45 @@ fn damaging(stream: UnixStream) -> UnixStream {
                 break;
             }
         }
+    })
+}
+
+/// That a file is opened to be written, by its flags.
+pub const WRITE: u32 = 2;
+pub const CREATE: u32 = 8;
+pub const EMPTY: u32 = 16;
+
+/// The other end of `stream`, to which files that are to be written are opened by `flags`.
+fn writing_by(stream: UnixStream, flags: u32) -> UnixStream {
+    const OPEN: u8 = 3;
+    changing(stream, move |from, to| {
+        let mut length = [0; 4];
+        while from.read_exact(&mut length).is_ok() {
+            let mut packet = vec![0; u32::from_be_bytes(length) as usize];
+            from.read_exact(&mut packet).expect("a packet");
+            if packet[0] == OPEN {
+                let path = u32::from_be_bytes(packet[5..9].try_into().expect("four bytes")) as usize;
+                let asked = &mut packet[9 + path..13 + path];
+                if asked[3] & WRITE as u8 != 0 {
+                    asked.copy_from_slice(&flags.to_be_bytes());
+                }
+            }
+            if to.write_all(&[&length[..], &packet].concat()).is_err() {
+                break;
+            }
+        }
+    })
+}
+
+/// The other end of `stream`, to which `change` brings what is written.
+fn changing(
+    stream: UnixStream,
+    change: impl FnOnce(&mut UnixStream, &mut UnixStream) + Send + 'static,
+) -> UnixStream {
+    let (ours, between) = UnixStream::pair().expect("a pair");
+    let (mut from, mut to) = (between.try_clone().expect("cloned"), stream.try_clone().expect("cloned"));
+    thread::spawn(move || {
+        change(&mut from, &mut to);
         let _ = to.shutdown(Shutdown::Both);
     });
     thread::spawn(move || {
