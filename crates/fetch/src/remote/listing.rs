@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
-use tidegate_transfer::path::RelPath;
+use tidegate_transfer::path::{RelPath, is_reserved};
 use url::Url;
 
 use super::Refusal;
@@ -150,6 +150,10 @@ impl<P: Pages> Listing<P> {
         for item in page.items {
             // A key that ends in a slash stands for a directory that somebody made by hand.
             if item.key.ends_with('/') && item.bytes == 0 {
+                continue;
+            }
+            let path = item.key.get(self.cut..).unwrap_or_default();
+            if path.split('/').any(|name| is_reserved(name.as_bytes())) {
                 continue;
             }
             let named = self.named(&item);
