@@ -84,7 +84,7 @@ fn text(summary: &Summary, besides: &Besides) -> String {
         format!("nothing to do{there}, looked at in {seconds:.1} s")
     } else {
         let (before, checked) = match summary.status {
-            Status::Complete if summary.unchecked == 0 => ("", "all verified"),
+            Status::Complete if summary.verified => ("", "all verified"),
             Status::Complete => ("", "all there"),
             Status::Incomplete => ("incomplete: ", "verified"),
             Status::Interrupted => ("interrupted: ", "verified"),
@@ -174,6 +174,8 @@ mod tests {
             told(&got),
             "2 files, 2 MiB, all there in 0.0 s: 0 bit/s, 1 without a checksum to check\n  beside   runs.tsv"
         );
+        let put = Summary { files, bytes: 2 << 20, verified: false, ..complete() };
+        assert_eq!(told(&put), "2 files, 2 MiB, all there in 0.0 s: 0 bit/s");
     }
 
     #[test]

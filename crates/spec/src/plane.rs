@@ -124,6 +124,9 @@ impl Default for PlaneSpec {
     }
 }
 
+/// What the slowest server may take to answer.
+const LEAST_SILENCE: Duration = Duration::from_secs(10);
+
 impl Default for Patience {
     fn default() -> Self {
         Self { retry_for: Duration::from_secs(3600) }
@@ -137,6 +140,12 @@ impl Default for Stalls {
 }
 
 impl Patience {
+    /// How long a server may be silent that may be so for `usual`: who says nothing is away as well, and is not waited for
+    /// longer.
+    pub fn silence(&self, usual: Duration) -> Duration {
+        usual.min(self.retry_for.max(LEAST_SILENCE))
+    }
+
     /// Whether each value lies where the command line has it.
     pub fn check(&self) -> Result<(), String> {
         RETRY.check("retry_for", self.retry_for)
@@ -182,5 +191,20 @@ impl PlaneSpec {
             max_workers,
             ..Terms::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_not_waited_for_may_not_be_silent_for_long() {
+        let seconds = Duration::from_secs;
+        let silence = |retry_for, usual| Patience { retry_for: seconds(retry_for) }.silence(seconds(usual));
+        assert_eq!(silence(3600, 60), seconds(60));
+        assert_eq!(silence(30, 60), seconds(30));
+        assert_eq!(silence(0, 60), seconds(10));
+        assert_eq!(silence(0, 5), seconds(5));
     }
 }

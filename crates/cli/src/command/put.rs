@@ -114,7 +114,7 @@ pub struct PutArgs {
     trust: TrustArgs,
 }
 
-const PATIENCE: &str = "How long a source at a server or an endpoint that does not answer, and a destination that is busy, are waited for";
+const PATIENCE: &str = "How long a server or an endpoint that does not answer, or is busy, is waited for";
 
 /// How servers are spoken to.
 #[derive(Debug, Args, Serialize, Deserialize)]
@@ -268,7 +268,7 @@ impl PutArgs {
             Place::S3(_) => Some(self.s3.settings()?),
             _ => self.s3.asked()?,
         };
-        let (ca, timeout) = (self.server.ca.clone(), self.spec.requests.timeout);
+        let (ca, timeout) = (self.server.ca.clone(), self.patience.silence(self.spec.requests.timeout));
         let congestion = self.spec.control.congestion.for_servers()?;
         let (gs, ssh) = (self.google.asked()?, self.ssh.command.carrier()?);
         Ok(ServerSettings { s3, gs, ssh, ca, timeout, congestion, ..ServerSettings::from_env() })
@@ -342,6 +342,9 @@ pub fn run(args: &PutArgs, caller: &Caller) -> anyhow::Result<ExitCode> {
         return Err(
             usage("--move removes only what was read back and compared: leave --no-read-back out").into()
         );
+    }
+    if !args.server.header.is_empty() && !matches!(place, Place::Dav(_)) {
+        return Err(usage("--header is for a WebDAV server as the destination: leave it out").into());
     }
     let selection = args.spec.filters.selection()?;
     let deletion = args.spec.deletion.at_destination(&selection.rules, None);

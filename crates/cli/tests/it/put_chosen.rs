@@ -176,6 +176,7 @@ fn what_no_server_can_do_is_refused_by_its_name() {
         (&["--files-from=list", "tree/", "tree"], "must be one directory"),
         (&["--files-from=absent", "tree/"], "absent"),
         (&["--exclude-from=absent", "tree/"], "absent"),
+        (&["--header=X-Asked: y", "tree/"], "--header is for a WebDAV server"),
     ] {
         world.write("list", "a.txt\n");
         let ran = world.run(&[&["copy"], words, &["s3://bucket/in/"]].concat());

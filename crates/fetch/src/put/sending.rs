@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use tidegate_contract::outage_line;
 use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind, Retry};
 use tidegate_transfer::outage;
@@ -19,7 +20,7 @@ use crate::host::put_off;
 use crate::put::queue::{Bytes, Chunk, PartContent, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::{UploadEvent, UploadState};
 use crate::put::target::{
-    Content, DEFAULT_PART, PieceSums, Present, Stored, StoredPart, UploadConnection, UploadFile,
+    Content, DEFAULT_PART, PieceSums, Present, Stored, StoredPart, Tries, UploadConnection, UploadFile,
 };
 use crate::remote::{Refusal, WARM, Why};
 
@@ -96,53 +97,76 @@ impl Worker<'_> {
     fn request<T>(
         &mut self,
         what: impl FnOnce(&mut dyn UploadConnection) -> Result<T, Refusal>,
-    ) -> Result<T, Refusal> {
+    ) -> Result<T, Failed> {
         let (shared, host) = (self.shared, &self.shared.host);
         // There are no more senders than it bears connections.
         while !host.enter(Instant::now(), self.proven, true) {
             if shared.is_over() || shared.settings.interrupt.is_raised() {
                 let error = UploadQueue::stopped_error();
-                return Err(Refusal::of(Why::Senseless, error));
+                return Err(Failed { refusal: Refusal::of(Why::Senseless, error), counts: true });
             }
             thread::sleep(NAP);
         }
         let asked_at = Instant::now();
-        let mut result = what(self.connection.as_mut());
-        let now = Instant::now();
-        let mut is_over = false;
-        match &result {
-            Err(refusal) if refusal.why == Why::Busy => {
+        let result = what(self.connection.as_mut());
+        let result = result.map_err(|refusal| self.failed(refusal, asked_at));
+        if result.is_ok() {
+            host.answered(!self.proven);
+            self.proven = true;
+        }
+        host.leave(self.proven);
+        result
+    }
+
+    /// What follows from the refusal of a request that was made at `asked_at`.
+    fn failed(&mut self, refusal: Refusal, asked_at: Instant) -> Failed {
+        let (shared, host, now) = (self.shared, &self.shared.host, Instant::now());
+        let retry_for = shared.settings.retry_for;
+        let is_nowhere = refusal.names_no_host && !host.has_answered();
+        match refusal.why {
+            _ if shared.is_over() || shared.settings.interrupt.is_raised() => {
+                Failed { refusal, counts: true }
+            }
+            Why::Busy => {
                 let asked = refusal.retry_after;
-                if let Some(next) = host.refused(now, asked_at, self.proven, asked, shared.settings.retry_for)
-                {
-                    put_off::say(&refusal.error, asked, next);
-                    is_over = matches!(next, outage::Next::GiveUp(_));
-                }
+                let next = host.refused(now, asked_at, self.proven, asked, retry_for);
                 self.proven = false;
+                let Some(next) = next else { return Failed { refusal, counts: true } };
+                put_off::say(&refusal.error, asked, next);
+                match next {
+                    // Who answers others meanwhile does not answer this.
+                    outage::Next::Again { failures, .. } => Failed { refusal, counts: failures == 1 },
+                    outage::Next::GiveUp(_) => given_up(refusal, retry_for),
+                }
+            }
+            Why::Unreachable if !is_nowhere => {
+                let next = host.unreachable(now, self.proven, retry_for);
+                self.proven = false;
+                match next {
+                    outage::Next::Again { failures, left, tell } => {
+                        if tell {
+                            let left = duration_in_words(left);
+                            tracing::warn!("{}", outage_line::write(&refusal.error.to_string(), true, &left));
+                        }
+                        Failed { refusal, counts: failures == 1 }
+                    }
+                    outage::Next::GiveUp(time) => given_up(refusal, time),
+                }
             }
             // A wrong checksum came on a sound connection.
-            Err(refusal)
-                if matches!(refusal.why, Why::Broken | Why::Unreachable)
-                    && refusal.error.kind != ErrorKind::Corrupt =>
-            {
-                let is_told = !refusal.names_no_host || host.has_answered();
-                if let Some(wait) = host.lost(now, self.proven).filter(|_| is_told) {
+            Why::Broken | Why::Unreachable if refusal.error.kind != ErrorKind::Corrupt => {
+                if let Some(wait) = host.lost(now, self.proven).filter(|_| !is_nowhere) {
                     tracing::warn!("{}; trying again in {:.1} s", refusal.error, wait.as_secs_f64());
                 }
                 self.proven = false;
+                Failed { refusal, counts: true }
             }
             _ => {
                 host.answered(!self.proven);
                 self.proven = true;
+                Failed { refusal, counts: true }
             }
         }
-        host.leave(self.proven);
-        if let (true, Err(refusal)) = (is_over, &mut result) {
-            let how_long = duration_in_words(shared.settings.retry_for);
-            refusal.error.message = format!("{} (given up after {how_long})", refusal.error.message);
-            refusal.why = Why::Denied;
-        }
-        result
     }
 
     /// Waits before try number `tries`; `false` if all is over meanwhile. After a refusal for too many
@@ -159,22 +183,27 @@ impl Worker<'_> {
         !is_over()
     }
 
+    /// Whether another try may help after one that failed.
+    fn may_help(&self, failed: &Failed, tries: &mut Tries) -> bool {
+        let settings = &self.shared.settings;
+        let is_nowhere = failed.refusal.names_no_host && !self.shared.host.has_answered();
+        let most = if is_nowhere { settings.retries.min(MISSPELT) } else { settings.retries };
+        failed.refusal.why.retry() != Retry::Never && tries.failed(failed.counts, most, settings.retry_for)
+    }
+
     /// Does `what`, again after a pause where that may help.
     fn again<T>(
         &mut self,
         mut what: impl FnMut(&mut dyn UploadConnection) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let mut tries = 0;
+        let mut tries = Tries::default();
         loop {
-            let refusal = match self.request(&mut what) {
-                Err(refusal) if refusal.why.retry() != Retry::Never => refusal,
-                answer => return answer,
+            let failed = match self.request(&mut what) {
+                Err(failed) if failed.refusal.why.retry() != Retry::Never => failed,
+                answer => return answer.map_err(|failed| failed.refusal),
             };
-            tries += 1;
-            let is_misspelt = refusal.names_no_host && !self.shared.host.has_answered();
-            let most = if is_misspelt { MISSPELT } else { u32::MAX };
-            if tries > self.shared.settings.retries.min(most) || !self.rest(&refusal, tries) {
-                return Err(refusal);
+            if !self.may_help(&failed, &mut tries) || !self.rest(&failed.refusal, tries.count) {
+                return Err(failed.refusal);
             }
         }
     }
@@ -269,15 +298,17 @@ impl Worker<'_> {
                 file.state.lock().in_flight -= 1;
                 shared.stored(&file, &stored);
             }
-            Err(refusal) => {
+            Err(failed) => {
                 shared.ledger.bytes_again.fetch_add(moved, Relaxed);
-                self.send_again(UploadPart { file, number, content, tries }, refusal);
+                // Who takes some of it is there.
+                let failed = Failed { counts: failed.counts || moved > 0, ..failed };
+                self.send_again(UploadPart { file, number, content, tries }, failed);
             }
         }
     }
 
     /// A piece did not arrive: it is sent again, if that may help.
-    fn send_again(&self, piece: UploadPart, refusal: Refusal) {
+    fn send_again(&self, piece: UploadPart, failed: Failed) {
         let shared = self.shared;
         let UploadPart { file, number, content, tries } = piece;
         let (met, before) = {
@@ -288,22 +319,21 @@ impl Worker<'_> {
             drop(content);
             return shared.part_failed(&file, error);
         }
-        let tries = tries.max(before) + 1;
-        let may_help = refusal.why.retry() != Retry::Never;
-        if !may_help || tries > shared.settings.retries {
+        let mut tries = if before.count > tries.count { before } else { tries };
+        if !self.may_help(&failed, &mut tries) {
             drop(content);
-            return shared.part_failed(&file, refusal.error);
+            return shared.part_failed(&file, failed.refusal.error);
         }
         if matches!(content, PartContent::Stream(_)) {
             // The stream is lost; the file is read again.
             drop(content);
             file.state.lock().tries = tries;
-            if self.rest(&refusal, tries) {
+            if self.rest(&failed.refusal, tries.count) {
                 shared.queue.read_stream(&file);
             }
             return shared.part_done(&file);
         }
-        if self.rest(&refusal, tries) {
+        if self.rest(&failed.refusal, tries.count) {
             shared.queue.send(SendTask::UploadPart(UploadPart { file, number, content, tries }));
         }
     }
@@ -346,6 +376,23 @@ impl Worker<'_> {
         }
         self.shared.queue.ended();
     }
+}
+
+/// A request that was not done.
+struct Failed {
+    refusal: Refusal,
+    /// Whether it is one of the tries that are borne, and not part of an outage, which is borne for a time.
+    counts: bool,
+}
+
+/// Nobody waits for the server any longer, who did for `time`.
+fn given_up(mut refusal: Refusal, time: Duration) -> Failed {
+    if !time.is_zero() {
+        let how_long = duration_in_words(time);
+        refusal.error.message = format!("{} (given up after {how_long})", refusal.error.message);
+    }
+    refusal.why = Why::Denied;
+    Failed { refusal, counts: true }
 }
 
 /// What was sent.

@@ -1,6 +1,7 @@
 //! Where files go: what S3 and WebDAV have in common, and what a file becomes there.
 
 use std::io::Read;
+use std::time::{Duration, Instant};
 
 use md5::{Digest as _, Md5};
 use tidegate_control::ByteCount;
@@ -106,6 +107,24 @@ pub struct UploadFile {
     pub state: Mutex<Progress>,
 }
 
+/// How often something failed, and since when.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tries {
+    pub count: u32,
+    since: Option<Instant>,
+}
+
+impl Tries {
+    /// It failed; whether it may be tried again, which is borne `most` times for `retry_for`. What does not count is part of
+    /// an outage.
+    pub fn failed(&mut self, counts: bool, most: u32, retry_for: Duration) -> bool {
+        let lasted = self.since.get_or_insert_with(Instant::now).elapsed();
+        self.count += u32::from(counts);
+        let is_first = self.count < 2;
+        most > 0 && self.count <= most && (is_first || !counts || lasted < retry_for)
+    }
+}
+
 /// How far a file is.
 #[derive(Debug, Default)]
 pub struct Progress {
@@ -122,7 +141,7 @@ pub struct Progress {
     /// Bytes that an earlier run had brought there.
     pub already: u64,
     /// How often the whole file was begun again.
-    pub tries: u32,
+    pub(crate) tries: Tries,
     /// Whether what bears its name was compared and is another content.
     pub differs: bool,
     /// What a reader has met while the network was still sending.

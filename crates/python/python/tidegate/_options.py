@@ -406,8 +406,7 @@ class PutOptions(_SelectionOptions, _RuleOptions, _TrustOptions, _SshOptions, _B
     no_read_back: Compare sizes only, instead of reading files back from a WebDAV or SFTP server
     ca: Certificates (PEM) to trust besides the system's
     retries: How often a request to the destination is tried again (default: 8)
-    retry_for: How long a source at a server or an endpoint that does not answer, and a destination that is busy, are waited
-        for (default: 1h)
+    retry_for: How long a server or an endpoint that does not answer, or is busy, is waited for (default: 1h)
     """
 
     checksum: bool

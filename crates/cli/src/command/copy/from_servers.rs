@@ -14,9 +14,6 @@ use tidegate_transfer::terms::Terms;
 use super::CopyArgs;
 use crate::signals::end_anyway;
 
-/// What the slowest server may take to answer.
-const LEAST_TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Between what it is copied, if servers have the sources.
 pub fn ends(args: &CopyArgs, terms: &mut Terms) -> Result<Option<Ends>> {
     let (sources, destination) = args.paths()?;
@@ -26,8 +23,7 @@ pub fn ends(args: &CopyArgs, terms: &mut Terms) -> Result<Option<Ends>> {
     // Nothing is waited for where it is only said what would be done.
     let retry_for = if args.dry_run { Duration::ZERO } else { args.patience.retry_for };
     let usual = args.servers.settings(args.ca.clone())?;
-    // Who says nothing is away as well, and is not waited for longer.
-    let timeout = usual.timeout.min(args.patience.retry_for.max(LEAST_TIMEOUT));
+    let timeout = args.patience.silence(usual.timeout);
     let ssh = args.ssh.command.carrier()?;
     let settings = ServerSettings { ssh, congestion, retry_for, timeout, ..usual };
     let origin = Arc::new(ServerOrigin::new(&urls, settings)?);
