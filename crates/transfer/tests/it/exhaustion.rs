@@ -137,7 +137,7 @@ fn a_transfer_that_has_ended_leaves_no_thread_and_no_descriptor() {
     let source = a.dir("source");
     write(&source.join("file"), 300_000, 1);
     let visit = |name: &str| {
-        assert_eq!(a.push(&[source.clone()], &format!("{name}/")).files_done, 1);
+        assert_eq!(a.push(std::slice::from_ref(&source), &format!("{name}/")).files_done, 1);
         assert_eq!(a.pull(&[&format!("{name}/source")], &a.dir(name)).files_done, 1);
         let (from, to) = (a.remote(&[&format!("{name}/source")]), b.to_endpoint(&format!("{name}/")));
         assert_eq!(a.run(&from, &to).expect("moved").0.files_done, 1);
