@@ -7,6 +7,9 @@
 //! and descriptors are sampled meanwhile. The crowd is on this machine for want of another, so it runs at the lowest
 //! priority.
 //!
+//! `flood idle 1000 ADDRESS` opens sessions that ask for nothing more, at an endpoint that is there already, and keeps them until
+//! its input ends: what that endpoint takes for each can be read then.
+//!
 //! `cargo build --release && cargo run --release -p tidegate-transfer --example flood`
 
 use std::collections::BTreeMap;
@@ -77,10 +80,12 @@ fn settings(arguments: &[String]) -> Option<Settings> {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if let [role, sessions, addresses @ ..] = &arguments[..]
-        && role == "crowd"
-    {
-        return crowd(addresses, sessions.parse().unwrap_or(1));
+    if let [role, sessions, addresses @ ..] = &arguments[..] {
+        match role.as_str() {
+            "crowd" => return crowd(addresses, sessions.parse().unwrap_or(1)),
+            "idle" => return idle(addresses, sessions.parse().unwrap_or(1)),
+            _ => {}
+        }
     }
     let Some(settings) = settings(&arguments) else {
         eprintln!("usage: {USAGE}");
@@ -285,16 +290,28 @@ struct Prey {
     path: String,
 }
 
-/// Keeps so many sessions busy until it is killed; says how many got in.
-fn crowd(addresses: &[String], sessions: usize) -> ExitCode {
+/// Opens so many sessions, which ask for nothing more, and says when all are there; they end with its input.
+fn idle(addresses: &[String], sessions: usize) -> ExitCode {
+    let Some(prey) = preys(addresses) else { return ExitCode::from(2) };
+    let opened: Vec<_> =
+        (0..sessions).map_while(|number| begin(&prey[number % prey.len()], number as u64).ok()).collect();
+    println!("{} sessions", opened.len());
+    let _ = std::io::stdin().read_line(&mut String::new());
+    ExitCode::SUCCESS
+}
+
+fn preys(addresses: &[String]) -> Option<Vec<Arc<Prey>>> {
     let prey = addresses.iter().enumerate().map(|(holder, address)| {
         let address = Address::parse(address.as_bytes()).ok()?;
         let config = Trust::Pinned(address.ticket.as_ref()?.fingerprint).client().ok()?;
         Some(Arc::new(Prey { address, config, path: format!("theirs{holder}") }))
     });
-    let Some(prey) = prey.collect::<Option<Vec<_>>>().filter(|prey| !prey.is_empty()) else {
-        return ExitCode::from(2);
-    };
+    prey.collect::<Option<Vec<_>>>().filter(|prey| !prey.is_empty())
+}
+
+/// Keeps so many sessions busy until it is killed; says how many got in.
+fn crowd(addresses: &[String], sessions: usize) -> ExitCode {
+    let Some(prey) = preys(addresses) else { return ExitCode::from(2) };
     let let_in: Arc<[AtomicUsize; ACTS.len()]> = Arc::default();
     for number in 0..sessions {
         // Each ticket has sessions of every kind.

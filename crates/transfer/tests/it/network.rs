@@ -131,7 +131,9 @@ fn a_receiver_that_takes_its_time_loses_no_stream() {
 
 #[test]
 fn flipped_bits_are_found_and_the_blocks_sent_again() {
-    for seed in 0..6u64 {
+    // In the long mode a thousand copies there and back.
+    let seeds = if testkit::is_long() { 500 } else { 6 };
+    for seed in 0..seeds {
         for verify in [Verify::Blake3, Verify::Block] {
             both_ways(DataPlane::Clear, verify, 2, move |index| {
                 if index == 0 {
