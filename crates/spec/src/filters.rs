@@ -40,7 +40,7 @@ pub struct FilterSpec {
 /// A rule, or where some are read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", expecting = "a rule such as \"- *.o\", or one as {\"exclude\": \"*.o\"}")]
 pub enum FilterRule {
     /// Leaves out what a pattern matches.
     #[cfg_attr(feature = "schema", schemars(with = "word::WrittenWord"))]
@@ -376,6 +376,18 @@ mod tests {
         std::fs::write(&file, format!(". {}", file.display())).expect("written");
         let error = spec(&["-f", &format!(". {}", file.display())]).selection().expect_err("a circle");
         assert!(error.message.contains("name each other") && !error.message.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_rule_is_told_what_one_is() {
+        for text in
+            ["7", "{}", r#"{"exclude": "a", "include": "b"}"#, r#"{"exclde": "a"}"#, r#"{"exclude": 1}"#]
+        {
+            let why = serde_json::from_str::<FilterRule>(text).expect_err(text).to_string();
+            assert!(why.starts_with("a rule such as"), "{text}: {why}");
+        }
+        let rule: FilterRule = serde_json::from_str(r#"{"exclude": "a"}"#).expect("a rule");
+        assert_eq!(rule, FilterRule::Exclude("a".into()));
     }
 
     #[test]

@@ -100,13 +100,13 @@ const SEE: &str = "GET /api/v1/openapi.json tells what is expected";
 
 impl From<JsonRejection> for Problem {
     fn from(rejection: JsonRejection) -> Self {
-        Self::new(rejection.status(), rejection.body_text(), SEE)
+        Self::new(rejection.status(), in_our_words(&rejection.body_text()), SEE)
     }
 }
 
 impl From<QueryRejection> for Problem {
     fn from(rejection: QueryRejection) -> Self {
-        Self::new(rejection.status(), rejection.body_text(), SEE)
+        Self::new(rejection.status(), in_our_words(&rejection.body_text()), SEE)
     }
 }
 
@@ -114,6 +114,18 @@ impl From<PathRejection> for Problem {
     fn from(rejection: PathRejection) -> Self {
         Self::new(rejection.status(), rejection.body_text(), SEE)
     }
+}
+
+/// How axum begins to say why it refuses, and how we do.
+const BEGINNINGS: [(&str, &str); 3] = [
+    ("Failed to deserialize the JSON body into the target type: ", "the body cannot be read: "),
+    ("Failed to parse the request body as JSON: ", "the body is no JSON: "),
+    ("Failed to deserialize query string: ", "the query cannot be read: "),
+];
+
+fn in_our_words(refusal: &str) -> String {
+    let known = BEGINNINGS.iter().find_map(|(theirs, ours)| Some((ours, refusal.strip_prefix(theirs)?)));
+    known.map_or(refusal.to_owned(), |(ours, why)| [ours, why].concat())
 }
 
 #[cfg(test)]

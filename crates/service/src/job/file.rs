@@ -587,6 +587,7 @@ mod tests {
             ("{\"source\": \"/a\", \"destination\": \"/b\", \"options\": \"--delete\"}", "expected a map"),
             ("{\"source\": \"/a\", \"destination\": \"/b\", \"options\": [\"--delete\"]}", "expected a map"),
             ("{\"source\": {\"/a\": 1}, \"destination\": \"/b\"}", "an address, or a list"),
+            ("{\"source\": \"/a\", \"destination\": \"/b\", \"after\": [true]}", "the number of a job"),
             ("{\"source\": [\"/a\", true], \"destination\": \"/b\"}", "an address, or a list"),
             ("{\"source\": \"/a\", \"destination\": \"/b\", \"retries\": true}", "invalid type"),
             ("{\"source\": \"/a\", \"destination\": \"/b\", \"priority\": 1.5}", "invalid type"),

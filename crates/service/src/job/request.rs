@@ -78,7 +78,7 @@ tidegate_control::named!(LogFormat, "format of a log");
 /// A job that must be done first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[schemars(inline)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "the number of a job, or the name of one in the same batch")]
 pub enum Dependency {
     /// By its number.
     Id(JobId),

@@ -115,7 +115,14 @@ async fn what_makes_no_sense_is_refused_and_nothing_of_it_is_taken() {
             400,
             "99",
         ),
-        ("/api/v1/estimates", "application/json", "{\"source\":\"/a\"}", 422, "missing field"),
+        (
+            "/api/v1/estimates",
+            "application/json",
+            "{\"source\":\"/a\"}",
+            422,
+            "cannot be read: missing field",
+        ),
+        ("/api/v1/estimates", "application/json", "{", 400, "the body is no JSON"),
         (
             "/api/v1/estimates",
             "application/json",
@@ -151,7 +158,7 @@ async fn what_makes_no_sense_is_refused_and_nothing_of_it_is_taken() {
     for (path, wanted) in [
         ("/api/v1/jobs?state=x", "state"),
         ("/api/v1/jobs?cursor=x", "number"),
-        ("/api/v1/jobs?limit=-1", "limit"),
+        ("/api/v1/jobs?limit=-1", "the query cannot be read: limit"),
         ("/api/v1/jobs?page=3", "page"),
         ("/api/v1/jobs/0", "number"),
         ("/api/v1/history/samples?cursor=x", "cursor"),
