@@ -88,7 +88,7 @@ pub struct GetArgs {
     /// Ask each archive for one known run, or for NAME, and tell what of the answers is not as expected
     #[arg(long, conflicts_with_all = ["pipe", "dry_run", "metadata_only", "convert"])]
     pub self_check: bool,
-    /// Get all that lies beneath each NAME, a directory that a web server lists: https://host/dir/
+    /// Get all that lies beneath each NAME, a directory that a server lists: https://host/dir/, ftp://host/dir/, sftp://host/dir/
     #[arg(short, long, conflicts_with = "self_check")]
     recursive: bool,
     /// Get a fresh link by COMMAND when a server refuses one (401, 403, or 400 as expired): it is run with the URL as its

@@ -101,6 +101,8 @@ fn a_tree_goes_there_and_comes_back() {
     }
     let again = host.done(&["copy", &to, "back/"]);
     assert!(again.out.contains("there already"), "{again:?}");
+    host.done(&["get", "-q", "-r", "--no-sidecars", &to, "-o", "got"]);
+    host.same("src", "got");
     // What is no longer there goes, since the listing leaves nothing out.
     fs::remove_file(host.world.path("sshd/home/new/there/empty")).expect("removed");
     host.done(&["copy", "--delete", &to, "back/"]);

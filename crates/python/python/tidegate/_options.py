@@ -274,7 +274,8 @@ class GetOptions(_RuleOptions, _BucketOptions, total=False):
     chunk_size: Bytes of a large file given to one connection at a time (default: 64MiB)
     chunking: Whether large files are fetched in parallel pieces (default: on)
     pipelining: Whether a connection serves request after request, or one each: with chunking off a file (default: on)
-    recursive: Get all that lies beneath each NAME, a directory that a web server lists: https://host/dir/
+    recursive: Get all that lies beneath each NAME, a directory that a server lists: https://host/dir/, ftp://host/dir/,
+        sftp://host/dir/
     refresh_url_with: Get a fresh link by COMMAND when a server refuses one (401, 403, or 400 as expired): it is run with
         the URL as its last argument and prints another; taken from the command line only
     convert: Convert SRA archives as they arrive; needs fasterq-dump of NCBI's SRA toolkit

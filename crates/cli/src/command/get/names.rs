@@ -109,19 +109,26 @@ fn declared_url(args: &GetArgs, servers: &Servers, declared: &Checksums) -> Resu
 /// What lies beneath a directory that a server lists.
 fn beneath(text: &str, servers: &Servers) -> Result<Names> {
     let url = list::url(text).ok().filter(|_| text.contains("://"));
-    let url = url.ok_or_else(|| {
-        let shown = redact::public_text(text);
-        usage(format!("-r is for directories of web servers, as https://host/dir/, and {shown} is none"))
-    })?;
+    let none = |shown: &str| {
+        usage(format!(
+            "-r is for directories of web servers, FTP and SFTP, as https://host/dir/, and {shown} is none"
+        ))
+    };
+    let url = url.ok_or_else(|| none(&redact::public_text(text)))?;
     match servers.list(&url) {
         Some(listed) => listed,
-        None if matches!(url.scheme(), "http" | "https") => Ok(servers.tree(&url)),
-        None => {
-            let shown = list::public(&url);
-            Err(usage(format!(
-                "-r is for directories of web servers, as https://host/dir/, and {shown} is none"
-            )))
-        }
+        None if lists_directories(url.scheme()) => Ok(servers.tree(&url)),
+        None => Err(none(&list::public(&url))),
+    }
+}
+
+/// Whether servers of `scheme` list a directory at a time.
+fn lists_directories(scheme: &str) -> bool {
+    match scheme {
+        "http" | "https" => true,
+        "ftp" | "ftps" => cfg!(feature = "ftp"),
+        "sftp" => cfg!(feature = "ssh"),
+        _ => false,
     }
 }
 
