@@ -14,7 +14,7 @@ use tidegate_transfer::pipeline::staging::{Block, Staging};
 use tidegate_transfer::pipeline::waits::WorkerTime;
 use tidegate_transfer::sys::sync::{Condvar, Mutex, MutexGuard};
 
-use crate::put::target::{PieceSums, Present, Tries, UploadFile};
+use crate::put::target::{PieceSums, Present, UploadFile, UploadTries};
 
 /// Most files that are listed and not begun: the listing waits beyond it.
 const MAX_LISTED: usize = 1000;
@@ -62,7 +62,7 @@ pub(crate) struct UploadPart {
     /// Its bytes.
     pub content: PartContent,
     /// How often it was tried.
-    pub tries: Tries,
+    pub tries: UploadTries,
 }
 
 /// A piece's bytes.

@@ -14,7 +14,7 @@ use tidegate_transfer::throttle::{Throttle, in_portions};
 
 use crate::put::queue::{Bytes, Chunk, PartContent, ReadTask, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::UploadState;
-use crate::put::target::{Md5Sum, PieceHasher, PieceSums, Present, Tries, UploadFile, tag_of_parts};
+use crate::put::target::{Md5Sum, PieceHasher, PieceSums, Present, UploadFile, UploadTries, tag_of_parts};
 
 /// Blocks that a stream may be ahead of the network.
 const AHEAD: usize = 8;
@@ -114,7 +114,7 @@ fn part(
         file,
         number,
         content: PartContent::Whole(room, sums),
-        tries: Tries::default(),
+        tries: UploadTries::default(),
     }));
 }
 
@@ -171,7 +171,7 @@ fn stream(shared: &Arc<UploadState>, file: &Arc<UploadFile>, throttle: Option<&T
         file: Arc::clone(file),
         number: 0,
         content,
-        tries: Tries::default(),
+        tries: UploadTries::default(),
     }));
     // A stream that ends without its end tells the network that it is cut off; why is kept for later.
     if let Err(error) = pour(shared, file, throttle, &to) {

@@ -20,7 +20,7 @@ use crate::host::put_off;
 use crate::put::queue::{Bytes, Chunk, PartContent, Room, SendTask, UploadPart, UploadQueue};
 use crate::put::state::{UploadEvent, UploadState};
 use crate::put::target::{
-    Content, DEFAULT_PART, PieceSums, Present, Stored, StoredPart, Tries, UploadConnection, UploadFile,
+    Content, DEFAULT_PART, PieceSums, Present, Stored, StoredPart, UploadConnection, UploadFile, UploadTries,
 };
 use crate::remote::{Refusal, WARM, Why};
 
@@ -184,7 +184,7 @@ impl Worker<'_> {
     }
 
     /// Whether another try may help after one that failed.
-    fn may_help(&self, failed: &Failed, tries: &mut Tries) -> bool {
+    fn may_help(&self, failed: &Failed, tries: &mut UploadTries) -> bool {
         let settings = &self.shared.settings;
         let is_nowhere = failed.refusal.names_no_host && !self.shared.host.has_answered();
         let most = if is_nowhere { settings.retries.min(MISSPELT) } else { settings.retries };
@@ -196,7 +196,7 @@ impl Worker<'_> {
         &mut self,
         mut what: impl FnMut(&mut dyn UploadConnection) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
-        let mut tries = Tries::default();
+        let mut tries = UploadTries::default();
         loop {
             let failed = match self.request(&mut what) {
                 Err(failed) if failed.refusal.why.retry() != Retry::Never => failed,

@@ -109,12 +109,12 @@ pub struct UploadFile {
 
 /// How often something failed, and since when.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Tries {
+pub(crate) struct UploadTries {
     pub count: u32,
     since: Option<Instant>,
 }
 
-impl Tries {
+impl UploadTries {
     /// It failed; whether it may be tried again, which is borne `most` times for `retry_for`. What does not count is part of
     /// an outage.
     pub fn failed(&mut self, counts: bool, most: u32, retry_for: Duration) -> bool {
@@ -141,7 +141,7 @@ pub struct Progress {
     /// Bytes that an earlier run had brought there.
     pub already: u64,
     /// How often the whole file was begun again.
-    pub(crate) tries: Tries,
+    pub(crate) tries: UploadTries,
     /// Whether what bears its name was compared and is another content.
     pub differs: bool,
     /// What a reader has met while the network was still sending.
