@@ -85,7 +85,7 @@ impl Place {
         }
         if path.starts_with(b"//") && !is_here() {
             let why = format!(
-                "{} is a URL, which is neither a path here nor at an endpoint: `tidegate get` fetches URLs, `tidegate put` writes to S3 and WebDAV",
+                "{} is a URL, which is neither a path here nor at an endpoint: `tidegate get` fetches URLs, `tidegate put` writes to S3, WebDAV and SFTP",
                 show(bytes)
             );
             return Err(usage(why));

@@ -107,6 +107,14 @@ fn a_tree_goes_there_and_comes_back() {
     fs::remove_file(host.world.path("sshd/home/new/there/empty")).expect("removed");
     host.done(&["copy", "--delete", &to, "back/"]);
     assert!(!host.world.path("back/empty").exists());
+    fs::create_dir(host.world.path("nothing")).expect("made");
+    let ran = host.done(&["copy", &host.at("nothing/"), "back/"]);
+    assert!(ran.out.contains("nothing to do"), "{ran:?}");
+    let ran = host.run(&["copy", "--delete", &host.at("nothing/"), "back/"]);
+    assert!(ran.code == 1 && host.world.path("back/large").exists(), "no mirror is made of nothing: {ran:?}");
+    host.world.write("emptied/a", "a");
+    host.done(&["copy", "--delete", "--max-delete=9", &host.at("nothing/"), "emptied/"]);
+    assert!(!host.world.path("emptied/a").exists());
     host.done(&["copy", "--exclude", "dir*", &to, "chosen/"]);
     assert_eq!(host.world.tree("chosen").iter().filter(|name| name.contains("dir")).count(), 0);
 }

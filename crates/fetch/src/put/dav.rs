@@ -398,11 +398,17 @@ impl DavConnection {
         let mut reply = self.move_to(from, to, "F")?;
         if reply.status == 412 {
             reply.finish();
-            if self.is_directory(to)? {
-                let what = format!("{}: a directory bears this name there, and stays", shown(to));
-                return Err(Refusal::of(Why::Senseless, Error::new(ErrorKind::UnsafeName, what)));
+            let refused = |why: &str| {
+                let error = Error::new(ErrorKind::UnsafeName, format!("{}: {why}", shown(to)));
+                Err(Refusal::of(Why::Senseless, error))
+            };
+            match self.what_is_at(to)? {
+                There::Directory => return refused("a directory bears this name there, and stays"),
+                There::Nothing => {
+                    return refused("the server takes this name for another, which something bears");
+                }
+                There::Other => reply = self.move_to(from, to, "T")?,
             }
-            reply = self.move_to(from, to, "T")?;
         }
         match reply.status {
             200..300 => {
@@ -425,25 +431,40 @@ impl DavConnection {
         self.ask("MOVE", from, &headers, Payload::None)
     }
 
-    /// Whether a directory lies at `url`, as far as its server tells.
-    fn is_directory(&self, url: &Url) -> Result<bool, Refusal> {
+    /// What lies at `url`, as far as its server tells.
+    fn what_is_at(&self, url: &Url) -> Result<There, Refusal> {
         let depth = [("depth".to_owned(), "0".to_owned())];
         let reply = self.ask("PROPFIND", url, &depth, Payload::None)?;
-        match reply.status {
-            207 => Ok(is_collection(&listing::text(reply, url)?)),
+        let there = match reply.status {
+            207 => {
+                return Ok(match is_collection(&listing::text(reply, url)?) {
+                    true => There::Directory,
+                    false => There::Other,
+                });
+            }
             // Servers lead from a directory's name to its path, which ends in a slash.
             300..400 => {
                 let to = reply.header("location").and_then(|to| url.join(to).ok());
-                reply.finish();
-                Ok(to.is_some_and(|to| to.path() == format!("{}/", url.path())))
+                match to.is_some_and(|to| to.path() == format!("{}/", url.path())) {
+                    true => There::Directory,
+                    false => There::Other,
+                }
             }
-            status if status >= 500 && status != 501 => Err(self.refused("PROPFIND", url, reply)),
-            _ => {
-                reply.finish();
-                Ok(false)
-            }
-        }
+            404 | 410 => There::Nothing,
+            status if status >= 500 && status != 501 => return Err(self.refused("PROPFIND", url, reply)),
+            _ => There::Other,
+        };
+        reply.finish();
+        Ok(there)
     }
+}
+
+/// What bears a name.
+enum There {
+    Nothing,
+    Directory,
+    /// A file, or what the server does not tell of.
+    Other,
 }
 
 impl UploadConnection for DavConnection {
@@ -470,8 +491,8 @@ impl UploadConnection for DavConnection {
     fn put(&mut self, file: &UploadFile, body: &mut dyn Content) -> Result<Stored, Refusal> {
         let url = self.shared.url(file.path.as_bytes());
         self.make_above(file.path.as_bytes())?;
-        // Some servers take a destination apart after decoding it, and lose what follows these two.
-        let fragile = file.path.as_bytes().iter().any(|byte| matches!(byte, b'?' | b'#'));
+        // Some servers take a destination apart after decoding it, and lose these or what follows them.
+        let fragile = file.path.as_bytes().iter().any(|byte| matches!(byte, b'?' | b'#' | b';' | ..b' '));
         let stays = fragile || self.shared.moves.load(Relaxed) == STAYS;
         let place = if stays { url.clone() } else { self.shared.unfinished(&url) };
         let length = body.length();

@@ -144,7 +144,7 @@ impl Worker<'_> {
                 self.proven = false;
                 match next {
                     outage::Next::Again { failures, left, tell } => {
-                        if tell {
+                        if tell && shared.settings.retries > 0 {
                             let left = duration_in_words(left);
                             tracing::warn!("{}", outage_line::write(&refusal.error.to_string(), true, &left));
                         }

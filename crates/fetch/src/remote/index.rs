@@ -27,6 +27,11 @@ pub(crate) const MAX_PAGE: u64 = 64 << 20;
 pub(crate) trait Lists: Send {
     /// What is in the directory at `url`, which lies in `start` or is that.
     fn list(&mut self, url: &Url, start: &Url) -> Result<Vec<Link>, Refusal>;
+
+    /// Whether a directory of which it names nothing is empty: a page without links may be no listing.
+    fn tells_of_empty(&self) -> bool {
+        false
+    }
 }
 
 /// Whether the directory of that path is looked at.
@@ -194,7 +199,7 @@ impl<L: Lists> Iterator for Index<L> {
                 return Some(named);
             }
             let Some((url, path, depth)) = self.left.pop() else {
-                let is_empty = !std::mem::replace(&mut self.any, true);
+                let is_empty = !std::mem::replace(&mut self.any, true) && !self.lists.tells_of_empty();
                 let shown = shown(&self.start);
                 let none = || Error::new(ErrorKind::NotFound, format!("{shown}: the listing names no file"));
                 return is_empty.then(|| Named::problem(&shown, none()));
@@ -350,5 +355,6 @@ mod tests {
         };
         assert_eq!(listed(&[".tidegate/", "a"]), [true]);
         assert_eq!(listed(&[".Tidegate/"]), [false; 0], "nothing else is there");
+        assert_eq!(listed(&[]), [false], "it may be no listing");
     }
 }

@@ -161,6 +161,10 @@ impl Lists for Sftp {
         };
         Ok(names.into_iter().zip(led).filter_map(link).collect())
     }
+
+    fn tells_of_empty(&self) -> bool {
+        true
+    }
 }
 
 /// What is in the directory at `path`, but for itself and what it lies in.

@@ -76,6 +76,9 @@ impl<'w> Walk<'w> {
     /// What lies in the directory that a source is.
     fn directory(&mut self, root: u16, place: &ServerPlace) -> bool {
         let Some(names) = place.names() else { return true };
+        if let (Some(noted), Some(prefix)) = (&self.source.names, place.prefix()) {
+            noted.lock().begin(prefix);
+        }
         with_looks(&self.source.lines, |mut looks: Looks<Candidate>| {
             for named in names {
                 let goes_on = match named {

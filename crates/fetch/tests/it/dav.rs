@@ -388,10 +388,12 @@ fn a_file_does_not_take_the_place_of_a_directory() {
         let answer = match request.lines[0].split(' ').next() {
             Some("MOVE") => {
                 let to = Url::parse(request.header("destination").expect("told")).expect("a URL");
-                let is_there = to.path() == "/in/d" || files.0.lock().contains_key(to.path());
+                let is_there =
+                    matches!(to.path(), "/in/d" | "/in/other") || files.0.lock().contains_key(to.path());
                 match request.header("overwrite") {
                     Some("F") if is_there => http("412 Precondition Failed", &empty, b""),
                     _ if to.path() == "/in/d" => panic!("the directory is gone, with all that lay in it"),
+                    _ if to.path() == "/in/other" => panic!("what the server takes for it is gone"),
                     _ => return files.answer(request, body),
                 }
             }
@@ -399,6 +401,7 @@ fn a_file_does_not_take_the_place_of_a_directory() {
                 let length = COLLECTION.len().to_string();
                 http("207 Multi-Status", &[("content-length", &length)], COLLECTION.as_bytes())
             }
+            Some("PROPFIND") if request.path() == "/in/other" => http("404 Not Found", &empty, b""),
             Some("PROPFIND") => http("405 Method Not Allowed", &empty, b""),
             Some("HEAD") if request.path() == "/in/d" => http("200 OK", &empty, b""),
             _ => return files.answer(request, body),
@@ -406,13 +409,16 @@ fn a_file_does_not_take_the_place_of_a_directory() {
         (answer, Then::Keep)
     });
     let tree = tempfile::tempdir().expect("a directory");
-    for name in ["d", "f", "new"] {
+    for name in ["d", "f", "new", "other"] {
         std::fs::write(tree.path().join(name), name).expect("written");
     }
     let ran = put(&tree.path().join(""), target(&server.url("in/"), false), None);
-    let error = ran.failures.first().expect("the directory stays");
-    assert_eq!((ran.failures.len(), error.kind), (1, ErrorKind::UnsafeName), "{:?}", ran.failures);
-    assert!(error.message.contains("/in/d: a directory bears this name"), "{error}");
+    let mut told: Vec<&str> = ran.failures.iter().map(|error| &error.message[..]).collect();
+    told.sort_unstable();
+    let [directory, other] = told[..] else { panic!("{told:?}") };
+    assert!(directory.contains("/in/d: a directory bears this name"), "{told:?}");
+    assert!(other.contains("/in/other: the server takes this name for another"), "{told:?}");
+    assert!(ran.failures.iter().all(|error| error.kind == ErrorKind::UnsafeName), "{told:?}");
     let single = put(&tree.path().join("f"), target(&server.url("in/d"), true), None);
     assert_eq!(single.failures.first().map(|error| error.kind), Some(ErrorKind::UnsafeName));
     let there = stored.0.lock();
