@@ -8,6 +8,7 @@ use serde_json::Value;
 use testkit::moto::Moto;
 use testkit::skip;
 
+use crate::common::service::Service;
 use crate::common::{Ran, World, finish};
 use crate::copy_from_servers::failed;
 use crate::put::{start, summary, tidegate};
@@ -213,4 +214,23 @@ fn a_bucket_becomes_what_an_endpoint_or_another_bucket_has() {
     failed(&bucket.copy(&rules), 2, "--delete at a server goes by rules that are known before");
     let move_away = ["-q", "--move", &from, "s3://bucket/q/"];
     failed(&bucket.copy(&move_away), 2, "--move removes files of this host");
+}
+
+#[test]
+fn a_job_makes_a_mirror_of_a_bucket() {
+    let Some((world, moto)) = start("a_job_makes_a_mirror_of_a_bucket") else { return };
+    let bucket = Bucket(world, moto);
+    bucket.0.write("src/a", "a");
+    bucket.add("m/old");
+    let environment = [
+        ("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE"),
+        ("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"),
+        ("AWS_ENDPOINT_URL_S3", &bucket.1.endpoint()),
+    ];
+    let service = Service::start_in(&bucket.0, "serves", &[], &environment);
+    let from = bucket.0.text("src/");
+    let words = ["submit", &from, "s3://bucket/m/", "--option=--delete", "--wait"];
+    let ran = service.run(&bucket.0, &words);
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert_eq!(bucket.files(), names(&["m/a"]));
 }
