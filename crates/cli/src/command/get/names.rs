@@ -124,12 +124,8 @@ fn beneath(text: &str, servers: &Servers) -> Result<Names> {
 
 /// Whether servers of `scheme` list a directory at a time.
 fn lists_directories(scheme: &str) -> bool {
-    match scheme {
-        "http" | "https" => true,
-        "ftp" | "ftps" => cfg!(feature = "ftp"),
-        "sftp" => cfg!(feature = "ssh"),
-        _ => false,
-    }
+    let (ftp, sftp) = (cfg!(feature = "ftp"), cfg!(feature = "ssh"));
+    matches!(scheme, "http" | "https") || ftp && matches!(scheme, "ftp" | "ftps") || sftp && scheme == "sftp"
 }
 
 /// Where what is named first comes from, as the path is remembered. Neither a server nor standard input is waited for.
