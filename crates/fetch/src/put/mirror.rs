@@ -110,6 +110,8 @@ struct Kept {
     /// The directories that are compared with what lies in them.
     roots: Vec<Vec<u8>>,
     names: HashSet<[u8; 16]>,
+    /// Directories whose names were told: nothing is known of others, such as those on which something is mounted.
+    told: HashSet<[u8; 16]>,
     /// Whether other spellings of them stay.
     folds: bool,
     /// One of `roots` that is empty.
@@ -118,7 +120,8 @@ struct Kept {
 
 impl Kept {
     fn of(source: &dyn Source, folds: bool) -> Result<Self> {
-        let mut kept = Self { roots: Vec::new(), names: HashSet::new(), folds, emptied: None };
+        let mut kept =
+            Self { roots: Vec::new(), names: HashSet::new(), told: HashSet::new(), folds, emptied: None };
         let mut has_names = false;
         source.names(&mut |told| {
             for name in told.names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
@@ -130,6 +133,7 @@ impl Kept {
                     kept.emptied = Some(told.directory.clone());
                 }
                 has_names = false;
+                insert(&mut kept.told, &told.directory, folds);
                 if told.is_root {
                     kept.roots.push(told.directory);
                 }
@@ -140,15 +144,22 @@ impl Kept {
     }
 
     fn add(&mut self, path: &[u8]) {
-        self.names.insert(key(path));
-        if self.folds {
-            self.names.insert(key(&common_spelling(path)));
-        }
+        insert(&mut self.names, path, self.folds);
     }
 
     /// Whether the source has something called `path`.
     fn has(&self, path: &[u8]) -> bool {
-        self.names.contains(&key(path)) || (self.folds && self.names.contains(&key(&common_spelling(path))))
+        contains(&self.names, path, self.folds)
+    }
+
+    /// Whether the source surely has nothing called `path`: of a directory that it has, and of which nothing was told, nobody
+    /// knows.
+    fn lacks(&self, path: &[u8]) -> bool {
+        let compared =
+            |directory: &&[u8]| self.roots.iter().any(|root| root == directory) || self.covers(directory);
+        let untold =
+            above(path).filter(compared).find(|directory| !contains(&self.told, directory, self.folds));
+        !self.has(untold.unwrap_or(path))
     }
 
     /// Whether the directory `path` is compared, or lies on the way to what is.
@@ -192,7 +203,7 @@ impl Comparison {
             return;
         }
         self.extent.files += 1;
-        if !kept.has(name) && self.lets_go(name, kept) {
+        if kept.lacks(name) && self.lets_go(name, kept) {
             self.extent.going += 1;
             self.going.push(path);
         }
@@ -207,6 +218,17 @@ impl Comparison {
             self.filter.takes(path, is_directory)
         })
     }
+}
+
+fn insert(all: &mut HashSet<[u8; 16]>, path: &[u8], folds: bool) {
+    all.insert(key(path));
+    if folds {
+        all.insert(key(&common_spelling(path)));
+    }
+}
+
+fn contains(all: &HashSet<[u8; 16]>, path: &[u8], folds: bool) -> bool {
+    all.contains(&key(path)) || (folds && all.contains(&key(&common_spelling(path))))
 }
 
 fn lies_in(path: &[u8], directory: &[u8]) -> bool {
@@ -286,6 +308,16 @@ mod tests {
         let there = ["a", "b.tmp", "b", "keep/b", "sub/c.tmp", "old/c.tmp"];
         assert_eq!(going(&tree(), &["- *.tmp", "P /keep/"], false, &there).0, ["b"]);
         assert_eq!(going(&tree(), &["-p *.tmp", "P /keep/"], false, &there).0, ["b", "old/c.tmp"]);
+    }
+
+    #[test]
+    fn what_is_not_told_of_stays() {
+        // Something is mounted on `mnt`, and is not entered.
+        let tree = Tree(vec![("d", true, &["a", "mnt", "sub"]), ("d/sub", false, &["b", "mnt"])]);
+        let there = ["d/mnt/f", "d/mnt/x/f", "d/sub/mnt/f", "d/other/mnt/f", "d/a/f"];
+        for folds in [false, true] {
+            assert_eq!(going(&tree, &[], folds, &there).0, ["d/other/mnt/f"]);
+        }
     }
 
     #[test]
