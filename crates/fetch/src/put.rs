@@ -9,6 +9,7 @@
 //! refuse what arrives damaged, and a part that is lost is sent again without reading it twice. A file
 //! has its name only when every part was confirmed. There is no write stage: the server writes.
 
+mod arrived;
 pub mod dav;
 mod mirror;
 mod queue;
@@ -40,6 +41,7 @@ use tidegate_transfer::sys::thread::{self, JoinHandle};
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::{Paced, Running};
 
+use self::arrived::Arrived;
 use self::queue::UploadQueue;
 use self::removed::Removed;
 use self::state::UploadState;
@@ -99,6 +101,7 @@ impl Upload {
             link: Throttle::new(settings.limits.link),
             inhabited: AtomicBool::new(true),
             removed: Removed::default(),
+            arrived: Arrived::new(settings.deletion.is_some(), target.may_fold()),
             source,
             target,
             settings,

@@ -59,6 +59,8 @@ pub enum Named {
     Record(Box<Record>),
     /// Something named that cannot be got, as it was written, and why. The rest goes on.
     Problem(String, Error),
+    /// Something that is there and is no file to get, such as a link, and why it is left out.
+    LeftOut(RelPath, &'static str),
     /// Something people should know, such as a format that was taken in place of another.
     Note(String),
 }

@@ -116,11 +116,18 @@ impl ServerOrigin {
     }
 }
 
-/// Whether `source` lies in the directory at `destination`.
-fn lies_beneath(source: &Url, destination: &Url) -> bool {
-    let (from, to) = (decoded(source), decoded(destination));
-    let within = [to.strip_suffix(b"/").unwrap_or(&to), b"/"].concat();
-    server(source) == server(destination) && from.starts_with(&within)
+/// Whether `source` lies in the directory at `destination`, however often slashes are written, and at whatever port.
+pub fn lies_beneath(source: &Url, destination: &Url) -> bool {
+    let names = |url: &Url| {
+        let path = decoded(url);
+        let names = path.split(|&byte| byte == b'/').filter(|name| !name.is_empty());
+        names.map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    let is_bucket = |url: &Url| url.scheme() == "s3";
+    let (from, to) = (names(source), names(destination));
+    is_bucket(source) == is_bucket(destination)
+        && source.host_str() == destination.host_str()
+        && from.starts_with(&to)
 }
 
 fn server(url: &Url) -> (bool, Option<&str>, Option<u16>) {

@@ -82,7 +82,7 @@ fn files(urls: &[String], servers: &Servers) -> Result<Vec<Url>> {
                     match named {
                         Named::Record(record) => files.extend(record.urls.into_iter().next()),
                         Named::Problem(_, error) => return Err(error),
-                        Named::Note(_) => {}
+                        Named::LeftOut(..) | Named::Note(_) => {}
                     }
                 }
             }

@@ -396,7 +396,7 @@ fn what_makes_no_sense_is_said_at_once() {
         (&["get", "http://127.0.0.1:9/x", "--metadata-only", "--no-sidecars"], 2, "nothing to do"),
         (&["copy", "sums", "https://me:pw@h/x", "here/"], 2, "sums is at no server"),
         (&["copy", "https://me:pw@h/x", "gs://b/"], 2, "nothing is put to gs://b/"),
-        (&["copy", "--delete", "sums", "s3://b/"], 2, "--delete is for copies between hosts"),
+        (&["copy", "--verify=block", "sums", "s3://b/"], 2, "--verify is for copies between hosts"),
         (&["copy", "--limit-write=1Mbit/s", "sums", "s3://b/"], 2, "--limit-write is for copies between"),
         (&["copy", "--links=keep", "sums", "s3://b/"], 2, "[possible values: skip, follow]"),
         (&["copy", "sums", "ftp://me:pw@h/"], 2, "not by FTP"),

@@ -182,7 +182,28 @@ fn a_directory_of_sftp_becomes_what_the_source_is() {
     let Some(host) = Host::new("sftp, mirrors") else { return };
     fs::create_dir_all(host.world.path("there")).expect("made");
     let address = host.at("there/");
-    mirrors(&Directory { world: &host.world, root: "there", address, run: &|words| host.run(words) });
+    let place = Directory { world: &host.world, root: "there", address, run: &|words| host.run(words) };
+    mirrors(&place);
+    // What lists a link, or a directory's link, has that name, and whatever lies beneath it is not compared.
+    let world = &host.world;
+    world.write("far/a", "a");
+    world.write("far/d/x", "x");
+    symlink("d", world.path("far/l")).expect("linked");
+    symlink("nowhere", world.path("far/gone")).expect("linked");
+    ["n/l/x", "n/gone", "n/old"].iter().for_each(|name| place.add(name));
+    let ran = place.copy(&["-q", "--delete", &host.at("far/"), &place.to("n/")]);
+    assert_eq!((ran.code, world.path("there/n/old").exists()), (0, false), "{ran:?}");
+    assert_eq!(world.tree("there/n"), ["a", "d/", "d/x", "gone", "l/", "l/x"]);
+    // The same to a directory of this host.
+    ["here/l/x", "here/gone", "here/old"].iter().for_each(|name| world.write(name, "of others"));
+    let ran = place.copy(&["-q", "--delete", &host.at("far/"), &world.text("here/")]);
+    assert_eq!((ran.code, world.tree("here")), (0, world.tree("there/n")), "{ran:?}");
+    // A source that lies in the mirror is known by any way of writing its host.
+    let by_ssh = format!("{}@dtn:{}", host.user, world.text("there/n/d/"));
+    for from in [by_ssh.as_str(), &host.at("there/n//d/")] {
+        let ran = place.copy(&["-q", "--delete", from, &place.to("n/")]);
+        failed(&ran, 2, "--delete would remove");
+    }
     assert!(!host.world.path("there/m/old").exists(), "directories that are emptied go");
 }
 

@@ -18,7 +18,7 @@ const MIB: usize = 1 << 20;
 pub(crate) struct Host {
     pub world: World,
     sshd: Sshd,
-    user: String,
+    pub user: String,
 }
 
 impl Host {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::manifest::FileId;
+use tidegate_transfer::offer::warn_left_out;
 use tidegate_transfer::pipeline::write_path::WriteHandler;
 
 use crate::get::event::{DownloadEvent, Got};
@@ -31,6 +32,7 @@ impl DownloadState {
                 return;
             }
             match named {
+                Named::LeftOut(path, why) => warn_left_out(path.as_bytes(), &why),
                 Named::Note(note) => (self.tell)(DownloadEvent::Note(&note)),
                 Named::Problem(named, error) => {
                     self.path.ledger.failed(named.as_bytes(), error.clone(), false);

@@ -572,13 +572,22 @@ impl UploadConnection for DavConnection {
         Err(no_parts(file))
     }
 
-    fn remove(&mut self, path: &RelPath) -> Result<(), Refusal> {
+    fn proves(&mut self, file: &UploadFile, md5: Md5Sum) -> Result<bool, Refusal> {
+        let url = self.shared.url(file.path.as_bytes());
+        Ok(self.sum(&url, file.size)? == (file.size, md5))
+    }
+
+    fn remove(&mut self, path: &RelPath) -> Result<bool, Refusal> {
         let url = self.shared.url(path.as_bytes());
+        // With a directory would go all that is in it.
+        if listing::is_directory(self, &url)? {
+            return Ok(false);
+        }
         let reply = self.ask("DELETE", &url, &[], Payload::None)?;
         match reply.status {
             200..300 | 404 | 410 => {
                 reply.finish();
-                Ok(())
+                Ok(true)
             }
             _ => Err(self.refused("DELETE", &url, reply)),
         }

@@ -13,6 +13,7 @@ use tidegate_transfer::selection::Deletion;
 use tidegate_transfer::store::Source;
 use tidegate_transfer::store::folding::common_spelling;
 
+use super::arrived::{Arrived, key};
 use super::queue::SendTask;
 use super::sending;
 use super::state::{UploadEvent, UploadState};
@@ -73,7 +74,14 @@ fn compare(shared: &UploadState, deletion: &Deletion) -> Result<Vec<RelPath>> {
     let mut comparison =
         Comparison { filter: deletion.filter()?, extent: Extent::default(), going: Vec::new() };
     let patience = Patience::new(shared.settings.retry_for, shared.settings.interrupt.clone());
-    comparison.read(shared.target.names(patience)?, &kept)?;
+    comparison.read(shared.target.names(patience)?, &kept, &shared.arrived)?;
+    let missing = shared.arrived.missing();
+    if missing > 0 {
+        let why = format!(
+            "the destination lists no such name for {missing} of the files that are there: it spells names in a way of its own"
+        );
+        return Err(Error::new(ErrorKind::Protocol, why));
+    }
     comparison.extent.emptied =
         kept.emptied.take().filter(|root| comparison.going.iter().any(|path| lies_in(path.as_bytes(), root)));
     comparison.extent.verdict(deletion.most)?;
@@ -181,16 +189,21 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn read(&mut self, names: Names, kept: &Kept) -> Result<()> {
+    fn read(&mut self, names: Names, kept: &Kept, arrived: &Arrived) -> Result<()> {
         for named in names {
             match named {
-                Named::Record(record) => self.add(record.path, kept),
+                Named::Record(record) => {
+                    arrived.found(&record.path);
+                    self.add(record.path, kept);
+                }
                 // There is nothing yet.
                 Named::Problem(_, error) if error.kind == ErrorKind::NotFound && self.extent.files == 0 => {}
                 Named::Problem(name, error) if error.kind == ErrorKind::UnsafeName => {
                     warn_left_out(name.as_bytes(), &format!("it stays at the destination: {error}"));
                 }
                 Named::Problem(_, error) => return Err(error),
+                // It is no file, and stays.
+                Named::LeftOut(..) => {}
                 Named::Note(note) => tracing::warn!("{note}"),
             }
         }
@@ -211,10 +224,11 @@ impl Comparison {
 
     /// Whether rules let `path` go. Those that are perishable are void in a directory that the source does not have.
     fn lets_go(&mut self, path: &[u8], kept: &Kept) -> bool {
-        let goes = |directory: &[u8]| !kept.leads_to_root(directory) && !kept.has(directory);
-        let mut way = above(path).map(|directory| (directory, true)).chain([(path, false)]);
+        let goes = |directory: &&[u8]| !kept.leads_to_root(directory) && !kept.has(directory);
+        // A directory that both have is no question of rules here.
+        let mut way = above(path).filter(goes).map(|directory| (directory, true)).chain([(path, false)]);
         way.all(|(path, is_directory)| {
-            self.filter.going(goes(split(path).0));
+            self.filter.going(goes(&split(path).0));
             self.filter.takes(path, is_directory)
         })
     }
@@ -233,10 +247,6 @@ fn contains(all: &HashSet<[u8; 16]>, path: &[u8], folds: bool) -> bool {
 
 fn lies_in(path: &[u8], directory: &[u8]) -> bool {
     directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
-}
-
-fn key(path: &[u8]) -> [u8; 16] {
-    *blake3::hash(path).as_bytes().first_chunk().expect("long enough")
 }
 
 #[cfg(test)]
@@ -286,7 +296,8 @@ mod tests {
             Named::Record(Box::new(Record::new(url.clone(), RelPath::new(*path).expect("a path"))))
         };
         let there: Vec<Named> = there.iter().map(record).collect();
-        comparison.read(Box::new(there.into_iter()), &kept).expect("compared");
+        let arrived = Arrived::new(false, folds);
+        comparison.read(Box::new(there.into_iter()), &kept, &arrived).expect("compared");
         let going = comparison.going.iter().map(RelPath::to_string).collect();
         (going, comparison.extent)
     }
@@ -308,6 +319,8 @@ mod tests {
         let there = ["a", "b.tmp", "b", "keep/b", "sub/c.tmp", "old/c.tmp"];
         assert_eq!(going(&tree(), &["- *.tmp", "P /keep/"], false, &there).0, ["b"]);
         assert_eq!(going(&tree(), &["-p *.tmp", "P /keep/"], false, &there).0, ["b", "old/c.tmp"]);
+        // Rules are asked of what would go, and not of directories that both have.
+        assert_eq!(going(&tree(), &["P */"], false, &there).0, ["b.tmp", "b", "sub/c.tmp"]);
     }
 
     #[test]

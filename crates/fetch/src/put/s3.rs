@@ -507,13 +507,13 @@ impl UploadConnection for S3Connection {
         Ok(())
     }
 
-    fn remove(&mut self, path: &RelPath) -> Result<(), Refusal> {
+    fn remove(&mut self, path: &RelPath) -> Result<bool, Refusal> {
         match self.client.call(&S3Request::new("delete", Method::Delete, &self.beneath(path)), &[]) {
             Ok(reply) => reply.finish(),
             Err(failed) if failed.refusal.why == Why::Missing => {}
             Err(failed) => return Err(failed.refusal),
         }
-        Ok(())
+        Ok(true)
     }
 }
 

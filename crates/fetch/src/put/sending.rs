@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use tidegate_contract::outage_line;
 use tidegate_control::units::duration_in_words;
 use tidegate_transfer::error::{Error, ErrorKind, Retry};
+use tidegate_transfer::offer::warn_left_out;
 use tidegate_transfer::outage;
 use tidegate_transfer::path::RelPath;
 use tidegate_transfer::pipeline::pool::Gate;
@@ -296,7 +297,7 @@ impl Worker<'_> {
             Ok(Sent::Whole(stored)) => {
                 drop(content);
                 file.state.lock().in_flight -= 1;
-                shared.stored(&file, &stored);
+                shared.stored(&file, &self.proved(&file, stored, sums));
             }
             Err(failed) => {
                 shared.ledger.bytes_again.fetch_add(moved, Relaxed);
@@ -305,6 +306,22 @@ impl Worker<'_> {
                 self.send_again(UploadPart { file, number, content, tries }, failed);
             }
         }
+    }
+
+    /// Where the file is to be removed at the source, what bears its name by now is read.
+    fn proved(&mut self, file: &UploadFile, stored: Stored, sums: Option<PieceSums>) -> Stored {
+        if !self.shared.source.is_moved() {
+            return stored;
+        }
+        let Some(sums) = sums else { return Stored { verified: false, ..stored } };
+        let verified = match self.again(|connection| connection.proves(file, sums.md5)) {
+            Ok(is_same) => is_same,
+            Err(refusal) => {
+                tracing::debug!("{}", refusal.error);
+                false
+            }
+        };
+        Stored { verified: stored.verified && verified, ..stored }
     }
 
     /// A piece did not arrive: it is sent again, if that may help.
@@ -368,10 +385,11 @@ impl Worker<'_> {
 
     fn remove(&mut self, path: &RelPath) {
         match self.again(|connection| connection.remove(path)) {
-            Ok(()) => {
+            Ok(true) => {
                 self.shared.removed.add();
                 (self.shared.tell)(UploadEvent::Deleted(path));
             }
+            Ok(false) => warn_left_out(path.as_bytes(), &"a directory at the destination, which stays"),
             Err(refusal) => self.shared.removed.fail(refusal.error),
         }
         self.shared.queue.ended();

@@ -18,6 +18,7 @@ use tidegate_transfer::throttle::{Limits, Throttle};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
 use crate::host::Host;
+use crate::put::arrived::Arrived;
 use crate::put::queue::{SendTask, UploadQueue};
 use crate::put::removed::Removed;
 use crate::put::target::{PieceSums, Present, Stored, Target, UploadFile};
@@ -127,6 +128,8 @@ pub(crate) struct UploadState {
     pub(crate) inhabited: AtomicBool,
     /// What was removed of what the source does not have.
     pub(crate) removed: Removed,
+    /// What has arrived or was there, where a listing is held against it.
+    pub(crate) arrived: Arrived,
     /// Who is told.
     pub tell: UploadListener,
 }
@@ -170,6 +173,7 @@ impl UploadState {
     /// What bears the file's name is the same.
     pub fn same(&self, file: &Arc<UploadFile>, present: &Present) {
         if self.end(file) {
+            self.arrived.add(&file.path);
             self.remember(file, &present.tag);
             match self.take_away(file, true) {
                 Ok(()) => {
@@ -256,6 +260,7 @@ impl UploadState {
         if !self.end(file) {
             return;
         }
+        self.arrived.add(&file.path);
         if stored.verified {
             self.remember(file, &stored.tag);
         } else {

@@ -324,8 +324,14 @@ pub trait UploadConnection: Send {
     /// Removes an upload's parts.
     fn abort(&mut self, file: &UploadFile, id: &str) -> Result<(), Refusal>;
 
-    /// Removes the file `path`, if it is there.
-    fn remove(&mut self, path: &RelPath) -> Result<(), Refusal>;
+    /// Whether what bears the file's name now has that MD5, where something may have become of it since it was stored.
+    fn proves(&mut self, file: &UploadFile, md5: Md5Sum) -> Result<bool, Refusal> {
+        let _ = (file, md5);
+        Ok(true)
+    }
+
+    /// Removes the file `path`, if it is there; `false` if it is no file.
+    fn remove(&mut self, path: &RelPath) -> Result<bool, Refusal>;
 
     /// Removes the directory `path` if nothing is in it; `false` if it stays.
     fn remove_directory(&mut self, path: &RelPath) -> Result<bool, Refusal> {

@@ -202,6 +202,7 @@ impl Lists for Ftp {
                 url,
                 name: entry.name.into_bytes(),
                 is_directory: entry.is_directory,
+                left_out: None,
                 bytes: None,
                 modified: None,
             })

@@ -61,6 +61,8 @@ pub(crate) struct Link {
     pub name: Vec<u8>,
     /// Whether it is a directory; then its URL ends in a slash.
     pub is_directory: bool,
+    /// Why it is left out, if it is.
+    pub left_out: Option<&'static str>,
     /// Its size and its time, where the listing tells them as exactly as the server does.
     pub bytes: Option<u64>,
     pub modified: Option<Timestamp>,
@@ -94,6 +96,11 @@ impl<L: Lists> Index<L> {
                     continue;
                 }
             };
+            if let Some(why) = link.left_out {
+                self.any = true;
+                self.ready.push_back(Named::LeftOut(path, why));
+                continue;
+            }
             if !link.is_directory {
                 self.files += 1;
                 self.bounded(self.files, MAX_FILES, "files")?;
@@ -248,7 +255,7 @@ fn link(page: &Url, href: &str) -> Option<Link> {
     let name: Vec<u8> = percent_decode_str(segment).collect();
     // One name; what decodes to several is no file of this directory.
     let name = if name.contains(&b'/') { b"..".to_vec() } else { name };
-    Some(Link { url, name, is_directory, bytes: None, modified: None })
+    Some(Link { url, name, is_directory, left_out: None, bytes: None, modified: None })
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ pub(crate) mod trouble;
 use std::io;
 use std::sync::Arc;
 
-use tidegate_transfer::offer::warn_left_out;
 use url::Url;
 
 use self::attributes::{Attributes, FileKind};
@@ -139,25 +138,21 @@ impl Lists for Sftp {
         });
         let (names, led) = listed.map_err(|trouble| trouble.refusal("list", url))?;
         let link = |(Name { name, attributes }, is_link): (Name, bool)| {
-            let left_out = |why: &str| {
-                warn_left_out(&name, &why);
-                None
-            };
-            let is_directory = match attributes.kind() {
-                FileKind::Regular | FileKind::Untold => false,
+            let (is_directory, left_out) = match attributes.kind() {
+                FileKind::Regular | FileKind::Untold => (false, None),
                 FileKind::Directory if is_link => {
-                    return left_out("a link to a directory, which is not followed");
+                    (false, Some("a link to a directory, which is not followed"))
                 }
-                FileKind::Directory => true,
-                FileKind::Link => return left_out("a link that leads nowhere"),
-                FileKind::Other => return left_out("a device, a pipe or a socket"),
+                FileKind::Directory => (true, None),
+                FileKind::Link => (false, Some("a link that leads nowhere")),
+                FileKind::Other => (false, Some("a device, a pipe or a socket")),
             };
             let url = url_within(url, &name, is_directory)?;
             let (bytes, modified) = match attributes.kind() {
                 FileKind::Regular => (attributes.size, attributes.time()),
                 _ => (None, None),
             };
-            Some(Link { url, name, is_directory, bytes, modified })
+            Some(Link { url, name, is_directory, left_out, bytes, modified })
         };
         Ok(names.into_iter().zip(led).filter_map(link).collect())
     }

@@ -95,6 +95,7 @@ impl<'w> Walk<'w> {
                         Err(error) => self.problem(record.path.as_bytes(), error),
                     },
                     Named::Problem(name, error) => self.problem(name.as_bytes(), error),
+                    Named::LeftOut(inner, why) => self.left_out(place, &inner, why),
                     Named::Note(note) => {
                         tracing::warn!("{note}");
                         true
@@ -111,6 +112,21 @@ impl<'w> Walk<'w> {
             }
             true
         })
+    }
+
+    /// Something is there that is no file: it has its name all the same.
+    fn left_out(&mut self, place: &ServerPlace, inner: &RelPath, why: &str) -> bool {
+        let noted = noting(self.source);
+        let taken = place.path(inner).and_then(|path| {
+            let taken = self.chooser.takes(path.as_bytes(), inner.as_bytes(), &noted)?;
+            Ok(taken.then_some(path))
+        });
+        match taken {
+            Ok(Some(path)) => warn_left_out(path.as_bytes(), &why),
+            Ok(None) => {}
+            Err(error) => return self.problem(inner.as_bytes(), error),
+        }
+        true
     }
 
     fn show_ready(&mut self, looks: &mut Looks<Candidate>) -> bool {

@@ -45,6 +45,7 @@ fn sorted(names: impl Iterator<Item = Named>) -> All {
         match named {
             Named::Record(record) => all.records.push(*record),
             Named::Problem(_, error) => all.problems.push(error.message),
+            Named::LeftOut(path, _) => panic!("{path}"),
             Named::Note(note) => all.notes.push(note),
         }
     }

@@ -117,6 +117,7 @@ fn a_prefix_is_listed_page_after_page() {
         match named {
             Named::Record(record) => paths.push(record),
             Named::Problem(key, error) => problems.push((key, error)),
+            Named::LeftOut(path, _) => panic!("{path}"),
             Named::Note(note) => panic!("{note}"),
         }
     }

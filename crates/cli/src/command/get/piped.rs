@@ -14,6 +14,7 @@ use tidegate_fetch::pipe::{PipeEnd, PipeProgress, PipeSettings, pipe};
 use tidegate_fetch::record::{Named, Names, Record};
 use tidegate_fetch::remote::Remotes;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::offer::warn_left_out;
 
 use crate::terminal;
 
@@ -80,6 +81,7 @@ fn all(names: Names) -> Result<Vec<Record>> {
         match named {
             Named::Record(record) => records.push(*record),
             Named::Problem(_, error) => return Err(error),
+            Named::LeftOut(path, why) => warn_left_out(path.as_bytes(), &why),
             Named::Note(note) => terminal::complain(&note),
         }
     }

@@ -9,6 +9,7 @@ use tidegate_fetch::list::{json_line, public};
 use tidegate_fetch::record::{Named, Names, Record};
 use tidegate_fetch::sidecar::{Arrived, Sidecars};
 use tidegate_transfer::error::{Error, ErrorKind, Result};
+use tidegate_transfer::offer::warn_left_out;
 
 use super::code;
 use crate::caller::Caller;
@@ -64,6 +65,7 @@ pub fn dry_run(names: Names, json: bool, caller: &Caller) -> Result<ExitCode> {
                 print(&if json { json_line(&record) } else { line(&record) })?;
             }
             Named::Problem(_, error) => found.fail(&error, caller),
+            Named::LeftOut(path, why) => warn_left_out(path.as_bytes(), &why),
             Named::Note(note) => caller.complain(&note),
         }
     }
@@ -112,6 +114,7 @@ pub fn metadata_only(
                 found.fail(&error, caller);
                 sidecars.failed(&named, None, &error)?;
             }
+            Named::LeftOut(path, why) => warn_left_out(path.as_bytes(), &why),
             Named::Note(note) => caller.complain(&note),
         }
     }

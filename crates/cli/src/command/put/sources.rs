@@ -10,7 +10,7 @@ use tidegate_contract::text::show;
 use tidegate_fetch::endpoint_source::{EndpointSettings, EndpointSource};
 use tidegate_fetch::remote::servers::ServerSettings;
 use tidegate_fetch::remote::shown;
-use tidegate_fetch::server_source::ServerOrigin;
+use tidegate_fetch::server_source::{ServerOrigin, lies_beneath};
 use tidegate_run::file_system;
 use tidegate_run::place::{Place, Sources, end, sources};
 use tidegate_run::ssh::target::Target;
@@ -27,6 +27,7 @@ use tidegate_transfer::transfer::Interrupt;
 use tidegate_transfer::transfer::file_client::{FileClient, SESSION_PATIENCE};
 use tidegate_transfer::wire::ticket::{Address, SCHEME};
 use tidegate_transfer::wire::way::Carriers;
+use url::Url;
 
 use super::{Place as Destination, PutArgs};
 use crate::signals::end_anyway;
@@ -54,7 +55,12 @@ impl PutSources {
             return Ok(match sources(typed)? {
                 Sources::Local(paths) => Self::Local(paths),
                 Sources::Endpoint(address, paths) => far(FarPlace::Endpoint(address), paths),
-                Sources::Ssh(target, paths) => far(FarPlace::Ssh(target), paths),
+                Sources::Ssh(target, paths) => {
+                    if args.spec.deletion.is_wanted() {
+                        check_mirror(&target, &paths, &place.url()?)?;
+                    }
+                    far(FarPlace::Ssh(target), paths)
+                }
             });
         }
         let url = |source: &OsString| source.to_str().filter(|_| end(source).is_server()).map(str::to_owned);
@@ -140,6 +146,26 @@ impl PutSources {
             Self::Local(_) | Self::Servers(..) => Words::default(),
         }
     }
+}
+
+/// Refuses a mirror at `destination` in which what lies at a host that ssh reaches would be removed.
+fn check_mirror(target: &Target, paths: &[Vec<u8>], destination: &Url) -> Result<()> {
+    let mut url = destination.clone();
+    if destination.scheme() != "sftp" || url.set_host(Some(target.host())).is_err() {
+        return Ok(());
+    }
+    for path in paths {
+        let place = Place::Ssh(target.clone(), path.clone()).show();
+        let home = if path.starts_with(b"/") { "" } else { "/~/" };
+        url.set_path(&format!("{home}{}", String::from_utf8_lossy(path).replace('%', "%25")));
+        if lies_beneath(&url, destination) {
+            let to = shown(destination);
+            return Err(usage(format!(
+                "--delete would remove {place}, which lies in {to}: name another destination"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// How long who has the sources is waited for: not where it is only said what would be done.

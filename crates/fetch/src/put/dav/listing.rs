@@ -5,11 +5,12 @@ use std::sync::Arc;
 use tidegate_transfer::error::Result;
 use url::Url;
 
-use super::{DavContext, send};
+use super::{DavConnection, DavContext, send};
 use crate::foreign::io_words;
 use crate::remote::http::answer::why;
 use crate::remote::index::{Link, Lists, MAX_PAGE, links, members};
 use crate::remote::request::{HttpClient, Payload, Reply};
+use crate::remote::s3::answer::elements;
 use crate::remote::{Refusal, Why, shown};
 
 /// Asks what is a directory and nothing else: some servers open each file to tell of what type it is.
@@ -26,18 +27,37 @@ impl DavListing {
     pub fn new(shared: &Arc<DavContext>) -> Result<Self> {
         Ok(Self { client: shared.requests.client(&shared.base)?, shared: Arc::clone(shared) })
     }
+}
 
-    fn properties(&self, url: &Url) -> Result<Reply, Refusal> {
-        let lines = [("depth", "1"), ("content-type", "application/xml")];
-        let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let headers = [&self.shared.headers[..], &lines].concat();
-        send(&self.client, "PROPFIND", url, &headers, Payload::Bytes(KINDS))
+/// Whether a directory is at `url`, as far as the server tells: by WebDAV, or by leading to the same with a slash.
+pub(super) fn is_directory(connection: &DavConnection, url: &Url) -> Result<bool, Refusal> {
+    let told = properties(&connection.client, &connection.shared, url, "0")?;
+    if told.status == 207 {
+        let mut is_directory = false;
+        elements(&text(told, url)?, |path, _| {
+            is_directory |= path == "response/propstat/prop/resourcetype/collection";
+        });
+        return Ok(is_directory);
     }
+    told.finish();
+    let reply = connection.ask("HEAD", url, &[], Payload::None)?;
+    let to = reply.header("location").and_then(|to| url.join(to).ok());
+    let is_directory =
+        matches!(reply.status, 300..400) && to.is_some_and(|to| to.path() == format!("{}/", url.path()));
+    reply.finish();
+    Ok(is_directory)
+}
+
+fn properties(client: &HttpClient, shared: &DavContext, url: &Url, depth: &str) -> Result<Reply, Refusal> {
+    let lines = [("depth", depth), ("content-type", "application/xml")];
+    let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let headers = [&shared.headers[..], &lines].concat();
+    send(client, "PROPFIND", url, &headers, Payload::Bytes(KINDS))
 }
 
 impl Lists for DavListing {
     fn list(&mut self, url: &Url, _: &Url) -> Result<Vec<Link>, Refusal> {
-        let told = self.properties(url)?;
+        let told = properties(&self.client, &self.shared, url, "1")?;
         if told.status == 207 {
             let xml = text(told, url)?;
             let senseless = || {

@@ -433,13 +433,13 @@ impl UploadConnection for SftpConnection {
         })
     }
 
-    fn remove(&mut self, path: &RelPath) -> Result<(), Refusal> {
+    fn remove(&mut self, path: &RelPath) -> Result<bool, Refusal> {
         let (there, url) =
             (within(&self.shared.directory, path.as_bytes()), self.shared.url(path.as_bytes()));
         let removed =
             self.line.with(&self.shared.base, |session| match session.done(&Request::Remove(&there)) {
-                Err(trouble) if trouble.is(Status::NO_SUCH_FILE) => Ok(()),
-                done => done,
+                Err(trouble) if trouble.is(Status::NO_SUCH_FILE) => Ok(true),
+                done => done.map(|()| true),
             });
         removed.map_err(|trouble| trouble.refusal("delete", &url))
     }

@@ -72,6 +72,7 @@ pub fn resolve(settings: ArchiveSettings, list: &[&str], wish: ResolveOptions) -
         match named {
             Named::Record(record) => outcome.records.push(*record),
             Named::Problem(name, error) => outcome.problems.push((name, error)),
+            Named::LeftOut(path, _) => panic!("{path}"),
             Named::Note(note) => outcome.notes.push(note),
         }
     }
