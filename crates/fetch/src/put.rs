@@ -41,7 +41,7 @@ use tidegate_transfer::sys::thread::{self, JoinHandle};
 use tidegate_transfer::throttle::Throttle;
 use tidegate_transfer::transfer::{Paced, Running};
 
-use self::arrived::Arrived;
+use self::arrived::ArrivedNames;
 use self::queue::UploadQueue;
 use self::removed::Removed;
 use self::state::UploadState;
@@ -101,7 +101,7 @@ impl Upload {
             link: Throttle::new(settings.limits.link),
             inhabited: AtomicBool::new(true),
             removed: Removed::default(),
-            arrived: Arrived::new(settings.deletion.is_some(), target.may_fold()),
+            arrived: ArrivedNames::new(settings.deletion.is_some(), target.may_fold()),
             source,
             target,
             settings,

@@ -439,7 +439,7 @@ fn a_directory_that_a_server_lists_is_got_and_nothing_above_or_elsewhere() {
     assert_eq!((world.tree("odd"), other.requests().len()), (vec!["ok".to_owned()], 0));
     for (names, code, words) in [
         (&["SRR390728"][..], 2, "-r is for directories"),
-        (&["ftp://h/d/"], 2, "-r is for directories"),
+        (&["file:///d/"], 2, "-r is for directories"),
         (&[odd.url("d/ok").as_str()], 1, "no listing of a directory"),
     ] {
         let ran = world.run(&[&["get", "-r", "-o", "no"], names].concat());

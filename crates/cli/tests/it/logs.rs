@@ -42,7 +42,7 @@ fn an_endpoint_logs_a_line_for_each_transfer() {
     assert_eq!(world.run(&["copy", &a.at("nowhere"), "back/"]).code, 3);
     world.ok(&["copy", "dir", &a.at("in/")]);
     world.ok(&["verify", "dir", &a.at("in/")]);
-    world.ok(&["probe", &a.address, "--time", "600ms"]);
+    world.ok(&["probe", &a.address, "--time", "2s"]);
     let told = lines(&a, 7);
     assert_one_says(&told, &["127.0.0.1:", " writes to /in/: complete, 2 files, 3 MiB in ", "bit/s"]);
     assert_one_says(&told, &[" reads /in/dir and 1 more: complete, 3 files, "]);

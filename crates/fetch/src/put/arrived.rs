@@ -8,12 +8,12 @@ use tidegate_transfer::sys::sync::Mutex;
 
 /// Sixteen bytes of each name, if there will be a listing.
 #[derive(Debug)]
-pub(crate) struct Arrived {
+pub(crate) struct ArrivedNames {
     names: Option<Mutex<HashSet<[u8; 16]>>>,
     folds: bool,
 }
 
-impl Arrived {
+impl ArrivedNames {
     /// Nothing yet; `folds` if other spellings of a name are the same.
     pub fn new(is_listed: bool, folds: bool) -> Self {
         Self { names: is_listed.then(Mutex::default), folds }
@@ -59,13 +59,13 @@ mod tests {
     fn what_arrived_and_is_not_listed_is_counted_unless_it_is_only_spelled_otherwise() {
         let path = |path: &str| RelPath::new(path).expect("a path");
         for (folds, missing) in [(false, 2), (true, 1)] {
-            let arrived = Arrived::new(true, folds);
+            let arrived = ArrivedNames::new(true, folds);
             ["a", "Sub/b", "new\nline"].iter().for_each(|name| arrived.add(&path(name)));
             assert_eq!(arrived.missing(), 3);
             ["a", "sub/B", "new\u{240a}line", "other"].iter().for_each(|name| arrived.found(&path(name)));
             assert_eq!(arrived.missing(), missing, "{folds}");
         }
-        let unheard = Arrived::new(false, true);
+        let unheard = ArrivedNames::new(false, true);
         unheard.add(&path("a"));
         assert_eq!(unheard.missing(), 0, "there is no listing");
     }

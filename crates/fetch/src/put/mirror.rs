@@ -13,7 +13,7 @@ use tidegate_transfer::selection::Deletion;
 use tidegate_transfer::store::Source;
 use tidegate_transfer::store::folding::common_spelling;
 
-use super::arrived::{Arrived, key};
+use super::arrived::{ArrivedNames, key};
 use super::queue::SendTask;
 use super::sending;
 use super::state::{UploadEvent, UploadState};
@@ -189,7 +189,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn read(&mut self, names: Names, kept: &Kept, arrived: &Arrived) -> Result<()> {
+    fn read(&mut self, names: Names, kept: &Kept, arrived: &ArrivedNames) -> Result<()> {
         for named in names {
             match named {
                 Named::Record(record) => {
@@ -296,7 +296,7 @@ mod tests {
             Named::Record(Box::new(Record::new(url.clone(), RelPath::new(*path).expect("a path"))))
         };
         let there: Vec<Named> = there.iter().map(record).collect();
-        let arrived = Arrived::new(false, folds);
+        let arrived = ArrivedNames::new(false, folds);
         comparison.read(Box::new(there.into_iter()), &kept, &arrived).expect("compared");
         let going = comparison.going.iter().map(RelPath::to_string).collect();
         (going, comparison.extent)

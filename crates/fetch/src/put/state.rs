@@ -18,7 +18,7 @@ use tidegate_transfer::throttle::{Limits, Throttle};
 use tidegate_transfer::transfer::{Interrupt, Pace};
 
 use crate::host::Host;
-use crate::put::arrived::Arrived;
+use crate::put::arrived::ArrivedNames;
 use crate::put::queue::{SendTask, UploadQueue};
 use crate::put::removed::Removed;
 use crate::put::target::{PieceSums, Present, Stored, Target, UploadFile};
@@ -129,7 +129,7 @@ pub(crate) struct UploadState {
     /// What was removed of what the source does not have.
     pub(crate) removed: Removed,
     /// What has arrived or was there, where a listing is held against it.
-    pub(crate) arrived: Arrived,
+    pub(crate) arrived: ArrivedNames,
     /// Who is told.
     pub tell: UploadListener,
 }
