@@ -1,6 +1,6 @@
 //! A destination as a mirror: what is there and not at the source is removed at the end, or moved away.
 //!
-//! [`plan`] decides, and touches nothing: what is to go, and why it may not. `removal` acts on that, and does not decide.
+//! `plan` decides, and touches nothing: what is to go, and why it may not. `removal` acts on that, and does not decide.
 //! Between them what is to go lies in a file, so that memory does not grow with it.
 
 pub mod extent;
