@@ -175,12 +175,17 @@ impl UploadState {
         if self.end(file) {
             self.arrived.add(&file.path);
             self.remember(file, &present.tag);
-            match self.take_away(file, true) {
-                Ok(()) => {
-                    self.ledger.skipped(file.size);
-                    (self.tell)(UploadEvent::Skipped(&file.path, file.size));
-                }
-                Err(error) => self.stays(file, error),
+            if self.source.is_moved() && !self.settings.dry {
+                // Servers give access to this host's own files, too, by SFTP or a share.
+                let why =
+                    "it is there already, and may be the very same file: remove it by hand if it is not";
+                self.stays(
+                    file,
+                    Error::new(ErrorKind::Io, format!("{} stays at the source: {why}", file.path)),
+                );
+            } else {
+                self.ledger.skipped(file.size);
+                (self.tell)(UploadEvent::Skipped(&file.path, file.size));
             }
             self.queue.ended();
         }
@@ -279,7 +284,7 @@ impl UploadState {
 
     /// Removes a file that has arrived at the source, if that was asked for.
     fn take_away(&self, file: &UploadFile, is_verified: bool) -> Result<(), Error> {
-        if !self.source.is_moved() || self.settings.dry {
+        if !self.source.is_moved() {
             return Ok(());
         }
         let stays = |why: &str| format!("{} has arrived, and stays at the source: {why}", file.path);
