@@ -223,13 +223,8 @@ impl Source for ServerSource {
     }
 
     fn names(&self, told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
-        match &self.names {
-            Some(names) => {
-                let roots: Vec<&[u8]> = self.places.iter().filter_map(ServerPlace::prefix).collect();
-                names.lock().tell(&roots, told)
-            }
-            None => Err(Error::protocol("names were asked for, and nothing is to be deleted")),
-        }
+        let roots: Vec<&[u8]> = self.places.iter().filter_map(ServerPlace::prefix).collect();
+        ListedNames::tell_of(self.names.as_ref(), &roots, told)
     }
 
     fn open(&self, file: &Listed, range: Range<u64>) -> Result<Box<dyn RangeReader>> {

@@ -89,6 +89,11 @@ pub fn is_reserved(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(WORK_DIR)
 }
 
+/// Whether `path` lies in `directory`, at any depth.
+pub fn lies_in(path: &[u8], directory: &[u8]) -> bool {
+    directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
 /// The containing directory of `path` (empty at the root) and the last name.
 pub fn split(path: &[u8]) -> (&[u8], &[u8]) {
     match path.iter().rposition(|&b| b == b'/') {

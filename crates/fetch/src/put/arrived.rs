@@ -6,6 +6,8 @@ use tidegate_transfer::path::RelPath;
 use tidegate_transfer::store::folding::common_spelling;
 use tidegate_transfer::sys::sync::Mutex;
 
+use crate::server_source::seen::key;
+
 /// Sixteen bytes of each name, if there will be a listing.
 #[derive(Debug)]
 pub(crate) struct ArrivedNames {
@@ -44,11 +46,6 @@ impl ArrivedNames {
             false => key(path.as_bytes()),
         }
     }
-}
-
-/// Sixteen bytes that stand for `path`.
-pub(crate) fn key(path: &[u8]) -> [u8; 16] {
-    *blake3::hash(path).as_bytes().first_chunk().expect("long enough")
 }
 
 #[cfg(test)]

@@ -18,7 +18,8 @@ use url::Url;
 use self::listing::DavListing;
 use crate::foreign::io_words;
 use crate::put::target::{
-    Content, Md5Sum, PieceSums, Plan, Present, Stored, StoredPart, Target, UploadConnection, UploadFile,
+    Content, Md5Sum, PieceSums, Plan, Present, Stored, StoredPart, Target, UNFINISHED, UploadConnection,
+    UploadFile,
 };
 use crate::record::Names;
 use crate::remote::http::answer::{modified, why};
@@ -31,9 +32,6 @@ use crate::remote::{Refusal, Why, shown};
 
 /// What stays as it is in a name.
 const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-
-/// What an unfinished file's name begins with.
-const UNFINISHED: &str = ".tidegate-part.";
 
 /// How a request is read back at a time.
 const SIP: usize = 128 << 10;
@@ -433,15 +431,18 @@ impl DavConnection {
 
     /// What lies at `url`, as far as its server tells.
     fn what_is_at(&self, url: &Url) -> Result<There, Refusal> {
-        let depth = [("depth".to_owned(), "0".to_owned())];
-        let reply = self.ask("PROPFIND", url, &depth, Payload::None)?;
+        let mut reply = listing::kinds(&self.client, &self.shared, url, "0")?;
+        if reply.status == 207 {
+            return Ok(match is_collection(&listing::text(reply, url)?) {
+                true => There::Directory,
+                false => There::Other,
+            });
+        }
+        if listing::knows_no_webdav(reply.status) {
+            reply.finish();
+            reply = self.ask("HEAD", url, &[], Payload::None)?;
+        }
         let there = match reply.status {
-            207 => {
-                return Ok(match is_collection(&listing::text(reply, url)?) {
-                    true => There::Directory,
-                    false => There::Other,
-                });
-            }
             // Servers lead from a directory's name to its path, which ends in a slash.
             300..400 => {
                 let to = reply.header("location").and_then(|to| url.join(to).ok());
@@ -451,7 +452,7 @@ impl DavConnection {
                 }
             }
             404 | 410 => There::Nothing,
-            status if status >= 500 && status != 501 => return Err(self.refused("PROPFIND", url, reply)),
+            status if status >= 500 => return Err(self.refused("PROPFIND", url, reply)),
             _ => There::Other,
         };
         reply.finish();
@@ -580,8 +581,10 @@ impl UploadConnection for DavConnection {
     fn remove(&mut self, path: &RelPath) -> Result<bool, Refusal> {
         let url = self.shared.url(path.as_bytes());
         // With a directory would go all that is in it.
-        if listing::is_directory(self, &url)? {
-            return Ok(false);
+        match self.what_is_at(&url)? {
+            There::Directory => return Ok(false),
+            There::Nothing => return Ok(true),
+            There::Other => {}
         }
         let reply = self.ask("DELETE", &url, &[], Payload::None)?;
         match reply.status {

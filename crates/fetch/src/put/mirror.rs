@@ -1,28 +1,26 @@
 //! A destination as a mirror: what lies there and not at the source is removed, once everything has arrived and nothing
 //! failed. Of the source's names sixteen bytes each are held, of the destination's those that are to go.
 
-use std::collections::HashSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::filter::Filter;
 use tidegate_transfer::mirror::extent::{Extent, nothing_deleted, stopped_at};
 use tidegate_transfer::offer::warn_left_out;
-use tidegate_transfer::path::{RelPath, inside, split};
+use tidegate_transfer::path::{RelPath, inside, lies_in, split};
 use tidegate_transfer::selection::Deletion;
 use tidegate_transfer::store::Source;
 use tidegate_transfer::store::folding::common_spelling;
 
-use super::arrived::{ArrivedNames, key};
+use super::arrived::ArrivedNames;
 use super::queue::SendTask;
-use super::sending;
 use super::state::{UploadEvent, UploadState};
+use super::target::UNFINISHED;
 use crate::record::{Named, Names};
 use crate::remote::patience::Patience;
-use crate::server_source::seen::above;
-
-/// What names begin with that are unfinished files of ours.
-const OWN: &[u8] = b".tidegate";
+use crate::server_source::seen::{above, key};
 
 /// Refuses rules of which a server can say nothing.
 ///
@@ -89,14 +87,14 @@ fn compare(shared: &UploadState, deletion: &Deletion) -> Result<Vec<RelPath>> {
 }
 
 fn remove(shared: &Arc<UploadState>, going: &[RelPath]) {
-    for path in going {
-        shared.queue.add_task(SendTask::Remove(path.clone()));
-    }
-    if !shared.queue.wait_for_rest() {
-        return;
-    }
-    if let Err(error) = sending::remove_directories(shared, &emptied(going)) {
-        shared.removed.fail(error);
+    let files = going.iter().map(|path| SendTask::Remove(path.clone())).collect();
+    let directories =
+        emptied(going).into_iter().map(|level| level.into_iter().map(SendTask::RemoveDirectory).collect());
+    for tasks in std::iter::once::<Vec<_>>(files).chain(directories) {
+        tasks.into_iter().for_each(|task| shared.queue.add_task(task));
+        if !shared.queue.wait_for_rest() {
+            return;
+        }
     }
     let (files, error) = shared.removed.outcome();
     shared.ledger.deleted(files);
@@ -105,12 +103,16 @@ fn remove(shared: &Arc<UploadState>, going: &[RelPath]) {
     }
 }
 
-/// The directories in which something was, those that lie in others first.
-fn emptied(going: &[RelPath]) -> Vec<RelPath> {
-    let mut all: Vec<&[u8]> = going.iter().flat_map(|path| above(path.as_bytes())).collect();
-    all.sort_unstable();
-    all.dedup();
-    all.into_iter().rev().filter_map(|path| RelPath::new(path).ok()).collect()
+/// The directories in which something was, the deepest ones first, all of one depth together.
+fn emptied(going: &[RelPath]) -> Vec<Vec<RelPath>> {
+    let mut levels: BTreeMap<Reverse<usize>, BTreeSet<&[u8]>> = BTreeMap::new();
+    for directory in going.iter().flat_map(|path| above(path.as_bytes())) {
+        let depth = directory.iter().filter(|&&byte| byte == b'/').count();
+        levels.entry(Reverse(depth)).or_default().insert(directory);
+    }
+    let paths =
+        |level: BTreeSet<&[u8]>| level.into_iter().filter_map(|path| RelPath::new(path).ok()).collect();
+    levels.into_values().map(paths).collect()
 }
 
 /// The names that the source has.
@@ -212,7 +214,7 @@ impl Comparison {
 
     fn add(&mut self, path: RelPath, kept: &Kept) {
         let name = path.as_bytes();
-        if !kept.covers(name) || name.split(|&byte| byte == b'/').any(|name| name.starts_with(OWN)) {
+        if !kept.covers(name) || split(name).1.starts_with(UNFINISHED.as_bytes()) {
             return;
         }
         self.extent.files += 1;
@@ -243,10 +245,6 @@ fn insert(all: &mut HashSet<[u8; 16]>, path: &[u8], folds: bool) {
 
 fn contains(all: &HashSet<[u8; 16]>, path: &[u8], folds: bool) -> bool {
     all.contains(&key(path)) || (folds && all.contains(&key(&common_spelling(path))))
-}
-
-fn lies_in(path: &[u8], directory: &[u8]) -> bool {
-    directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
 #[cfg(test)]
@@ -344,7 +342,7 @@ mod tests {
     #[test]
     fn directories_are_emptied_from_the_innermost_on() {
         let path = |path: &str| RelPath::new(path).expect("a path");
-        let all = emptied(&[path("a/b/c"), path("a/x"), path("f"), path("a/b/d")]);
-        assert_eq!(all, [path("a/b"), path("a")]);
+        let all = emptied(&[path("a/b/c"), path("a/x"), path("f"), path("a/b/d"), path("e/b/c")]);
+        assert_eq!(all, [vec![path("a/b"), path("e/b")], vec![path("a"), path("e")]]);
     }
 }

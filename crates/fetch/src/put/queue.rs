@@ -50,6 +50,8 @@ pub(crate) enum SendTask {
     Abort(Arc<UploadFile>, String),
     /// Removes a file that the source does not have.
     Remove(RelPath),
+    /// Removes a directory that this has emptied.
+    RemoveDirectory(RelPath),
 }
 
 /// A piece that was read: a part, or with the number 0 a whole file.

@@ -106,6 +106,9 @@ fn part(
             return shared.part_failed(&file, error);
         }
     };
+    if number < file.plan.count && shared.source.is_undivided(&file.listed) {
+        shared.queue.read_parts(&file, [number + 1]);
+    }
     if file.is_multipart() && shared.has(&file, number, length, sums) {
         return drop(room);
     }

@@ -52,6 +52,7 @@ pub(crate) fn work(shared: &Arc<UploadState>, index: u16, gate: &Gate) {
             Some(SendTask::Complete(file)) => worker.complete(&file),
             Some(SendTask::Abort(file, id)) => worker.abort(&file, &id),
             Some(SendTask::Remove(path)) => worker.remove(&path),
+            Some(SendTask::RemoveDirectory(path)) => worker.remove_directory(&path),
             None => {}
         }
     }
@@ -62,19 +63,6 @@ pub(crate) fn survey(shared: &Arc<UploadState>) -> Result<(), Error> {
     let mut worker = Worker { shared, connection: shared.target.connection()?, proven: false };
     let inhabited = worker.again(|connection| connection.survey()).map_err(|refusal| refusal.error)?;
     shared.inhabited.store(inhabited, Relaxed);
-    Ok(())
-}
-
-/// Removes `directories`, each if nothing is left in it.
-pub(crate) fn remove_directories(shared: &Arc<UploadState>, directories: &[RelPath]) -> Result<(), Error> {
-    let mut worker = Worker { shared, connection: shared.target.connection()?, proven: false };
-    for path in directories {
-        match worker.again(|connection| connection.remove_directory(path)) {
-            Ok(true) => shared.removed.add(),
-            Ok(false) => {}
-            Err(refusal) => return Err(refusal.error),
-        }
-    }
     Ok(())
 }
 
@@ -257,7 +245,11 @@ impl Worker<'_> {
                 Err(refusal) => return shared.give_up(file, refusal.error),
             };
             file.multipart_started(id, have);
-            shared.queue.read_parts(file, 1..=file.plan.count);
+            // What comes in one answer is with one reader at a time, who hands it on.
+            match shared.source.is_undivided(&file.listed) {
+                true => shared.queue.read_parts(file, [1]),
+                false => shared.queue.read_parts(file, 1..=file.plan.count),
+            }
         } else if shared.target.takes_streams() && file.size > DEFAULT_PART.0 {
             shared.queue.read_stream(file);
         } else {
@@ -390,6 +382,15 @@ impl Worker<'_> {
                 (self.shared.tell)(UploadEvent::Deleted(path));
             }
             Ok(false) => warn_left_out(path.as_bytes(), &"a directory at the destination, which stays"),
+            Err(refusal) => self.shared.removed.fail(refusal.error),
+        }
+        self.shared.queue.ended();
+    }
+
+    fn remove_directory(&mut self, path: &RelPath) {
+        match self.again(|connection| connection.remove_directory(path)) {
+            Ok(true) => self.shared.removed.add(),
+            Ok(false) => {}
             Err(refusal) => self.shared.removed.fail(refusal.error),
         }
         self.shared.queue.ended();

@@ -15,7 +15,7 @@ use tidegate_transfer::sys::sync::Mutex;
 use url::Url;
 
 use self::connection::SftpConnection;
-use crate::put::target::{Plan, Target, UploadConnection, UploadFile};
+use crate::put::target::{Plan, Target, UNFINISHED, UploadConnection, UploadFile};
 use crate::record::Names;
 use crate::remote::index::Index;
 use crate::remote::patience::Patience;
@@ -23,9 +23,6 @@ use crate::remote::servers::ServerSettings;
 use crate::remote::sftp::path::{path_of, url_within, within};
 use crate::remote::sftp::{Sftp, SftpContext, SftpLine};
 use crate::remote::shown;
-
-/// What an unfinished file's name begins with.
-const UNFINISHED: &str = ".tidegate-part.";
 
 /// Most directories that are remembered as made.
 const MAX_MADE: usize = 100_000;

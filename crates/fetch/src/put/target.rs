@@ -28,6 +28,9 @@ pub(crate) const MAX_PARTS: u64 = 10_000;
 /// is lost, and a change of concurrency that has to wait for one, cost little too.
 pub(crate) const DEFAULT_PART: ByteCount = ByteCount::mib(8);
 
+/// What an unfinished file's name begins with at servers that have no uploads in parts.
+pub(crate) const UNFINISHED: &str = ".tidegate-part.";
+
 /// An MD5.
 pub(crate) type Md5Sum = [u8; 16];
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_transfer::error::{Error, ErrorKind, Result};
 use tidegate_transfer::offer::DirectoryNames;
 use tidegate_transfer::path::split;
+use tidegate_transfer::sys::sync::Mutex;
 
 /// Bytes of names told at a time.
 const PORTION: usize = 256 << 10;
@@ -40,12 +41,27 @@ impl ListedNames {
         self.is_partial = true;
     }
 
+    /// What `names` tell, if they were noted.
+    ///
+    /// # Errors
+    /// Nothing was to be deleted, or not everything is known.
+    pub fn tell_of(
+        names: Option<&Mutex<Self>>,
+        roots: &[&[u8]],
+        told: &mut dyn FnMut(DirectoryNames) -> bool,
+    ) -> Result<()> {
+        match names {
+            Some(names) => names.lock().tell(roots, told),
+            None => Err(Error::protocol("names were asked for, and nothing is to be deleted")),
+        }
+    }
+
     /// Tells of the directories that are compared: all, if contents are put into the destination's own, and else those
     /// that were named. `roots` are the directories that are sources, as they are called at the destination.
     ///
     /// # Errors
     /// Not everything is known.
-    pub fn tell(&self, roots: &[&[u8]], told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
+    fn tell(&self, roots: &[&[u8]], told: &mut dyn FnMut(DirectoryNames) -> bool) -> Result<()> {
         if self.is_partial {
             let why = "not everything at the source could be listed";
             return Err(Error::new(ErrorKind::Io, why));

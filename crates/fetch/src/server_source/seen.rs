@@ -51,6 +51,7 @@ pub(crate) fn above(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.iter().enumerate().filter(|(_, byte)| **byte == b'/').map(|(end, _)| &path[..end])
 }
 
-fn key(path: &[u8]) -> [u8; 16] {
+/// Sixteen bytes that stand for `path`.
+pub(crate) fn key(path: &[u8]) -> [u8; 16] {
     *blake3::hash(path).as_bytes().first_chunk().expect("long enough")
 }

@@ -18,6 +18,7 @@ mod lists;
 mod odd_servers;
 mod pipe;
 mod put;
+mod put_mirror;
 mod redirects;
 mod s3;
 mod sftp;

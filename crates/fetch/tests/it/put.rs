@@ -133,13 +133,13 @@ impl<'a> Run<'a> {
     }
 }
 
-fn s3(settings: &ServerSettings, key: &str, single: bool, state: Option<&Path>) -> S3Target {
+pub(crate) fn s3(settings: &ServerSettings, key: &str, single: bool, state: Option<&Path>) -> S3Target {
     let root = state.map(|state| Root::open(state.as_os_str().as_bytes()).expect("opened"));
     let part = ByteCount::mib(5);
     S3Target::new(settings, moto::object(key), single, part, root.as_ref()).expect("a target")
 }
 
-fn write(root: &Path, name: impl AsRef<Path>, data: &[u8]) {
+pub(crate) fn write(root: &Path, name: impl AsRef<Path>, data: &[u8]) {
     let path = root.join(name);
     std::fs::create_dir_all(path.parent().expect("above")).expect("made");
     std::fs::write(path, data).expect("written");
@@ -328,7 +328,7 @@ impl Target for Meddler {
 }
 
 /// An S3 server of few words: `alter` may answer in its place, and learns how often the same was asked.
-fn store(alter: impl Fn(&Request, usize) -> Option<Answer> + Send + Sync + 'static) -> Scripted {
+pub(crate) fn store(alter: impl Fn(&Request, usize) -> Option<Answer> + Send + Sync + 'static) -> Scripted {
     store_hearing(|_, _| (), alter)
 }
 

@@ -6,29 +6,26 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_control::{Bounds, ByteCount, PerStage, Proposal};
+use tidegate_control::ByteCount;
 
-use crate::catalogue::Catalogues;
-use crate::endpoint::relaying::Relaying;
+use crate::endpoint::relaying::{IDLE, Relayed, relay, stall_of};
 use crate::endpoint::report::Report;
 use crate::endpoint::rights::{may_delete, may_move, may_read, may_use, may_write};
 use crate::endpoint::served::scope;
 use crate::endpoint::turns::Candidate;
-use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, files, measuring, reach};
+use crate::endpoint::{Endpoint, Seen, SessionContext, accounts, files, measuring};
 use crate::error::{Error, ErrorKind, Result};
 use crate::exchange::{Owner, PeerLine, Reports, Side, converse};
 use crate::fence::Permit;
 use crate::hash::Digest;
 use crate::journal::{Journal, Leftovers};
-use crate::ledger::{Failure, Ledger};
+use crate::ledger::Ledger;
 use crate::logic::asked::Asked;
 use crate::mirror::Mirror;
 use crate::pipeline::data_streams::{Arrivals, Supply};
 use crate::pipeline::receive::{Destination, Receiver};
 use crate::pipeline::send::{Peer, Sender};
-use crate::plan::PlanListener;
-use crate::quota::{Share, remember};
-use crate::record::Record;
+use crate::quota::remember;
 use crate::spec::{SinkSpec, SourceSpec, TransferId};
 use crate::split::Split;
 use crate::store::Source;
@@ -42,19 +39,15 @@ use crate::store::named::{Reached, Scope};
 use crate::sys::confined::{Root, path_of};
 use crate::sys::random;
 use crate::sys::sync::Mutex;
-use crate::sys::thread;
 use crate::terms::{Compare, DataPlane, Purpose};
-use crate::transfer::hearing::Unheard;
-use crate::transfer::route::{self, STALL, Setup, Sharing, Transfer, random_run, transfer_id};
-use crate::transfer::{Interrupt, Pace};
+use crate::transfer::Pace;
 use crate::wire::channel::Channel;
 use crate::wire::joined::BlockTaker;
-use crate::wire::message::{Message, Step, Stepped};
+use crate::wire::message::Message;
 use crate::wire::order::Part;
-use crate::wire::request::{Agreement, Preamble, Request, RequestKind, Run};
+use crate::wire::request::{Agreement, Preamble, Request, RequestKind};
 use crate::wire::session::{self, Inbox, Outbox};
 use crate::wire::ticket::Address;
-use crate::wire::way::Carriers;
 
 /// Most an initiator may ask of this host.
 const MAX_STAGING: ByteCount = ByteCount::mib(128);
@@ -63,15 +56,9 @@ const MAX_WORKERS: u16 = 512;
 /// Epochs that an initiator may ask for.
 const EPOCHS: RangeInclusive<Duration> = Duration::from_millis(50)..=Duration::from_secs(120);
 
-/// Least time after which an initiator may have a stream replaced.
-const LEAST_STALL: Duration = Duration::from_secs(1);
-
 /// What a peer is told whose ticket expires.
 const EXPIRED: &str =
     "the ticket has expired: ask for a new one and run the same command with it, which continues";
-
-/// How long an idle initiator is waited for.
-const IDLE: Duration = Duration::from_secs(60);
 
 /// How long iperf3 runs at most.
 const IPERF3: Duration = Duration::from_secs(300);
@@ -143,15 +130,6 @@ fn hear(inbox: &Inbox) -> Result<Request> {
         Some(_) => Err(Error::protocol("a session begins with a request")),
         None => Err(Error::new(ErrorKind::Connection, "nothing was asked for a minute")),
     }
-}
-
-/// What is sent on to another endpoint.
-struct Relayed<'a> {
-    store: Box<dyn Source>,
-    spec: &'a SourceSpec,
-    /// Whether it is one file.
-    single: bool,
-    pace: Pace,
 }
 
 /// Serves one authenticated session to its end.
@@ -339,11 +317,6 @@ fn send(
     })
 }
 
-/// When a stream of a run is replaced that delivers nothing.
-fn stall_of(run: &Run) -> Duration {
-    run.stall().max(LEAST_STALL)
-}
-
 /// Refuses what cannot be split: a file that is removed at its source once a range of it has arrived.
 fn may_split(split: &Split, preamble: &Preamble) -> Result<()> {
     if !preamble.fenced {
@@ -508,186 +481,6 @@ fn serve(
     drop(side);
     endpoint.unregister(&hosted);
     result
-}
-
-/// Sends to another endpoint, epoch by epoch as the initiator says.
-fn relay(
-    endpoint: &Endpoint,
-    PeerLine { outbox, inbox, .. }: PeerLine<'_>,
-    ledger: &Ledger,
-    Relayed { store, spec, single, pace }: Relayed<'_>,
-    address: &Address,
-    preamble: Preamble,
-    share: &Share,
-) -> Result<()> {
-    let _relaying = Relaying::begin(endpoint);
-    let (interrupt, unheard) = (Interrupt::default(), Unheard::default());
-    let mut terms = preamble.terms.clone();
-    let congestion_refused = terms.congestion.agree();
-    let plan = (terms.purpose == Purpose::Plan).then(|| unheard.listener(outbox));
-    let setup = relay_setup(endpoint, Preamble { terms, ..preamble }, plan, pace, share, &interrupt);
-    let (id, sink) = match spec {
-        SourceSpec::Zero(_) => (*random::bytes().first_chunk().expect("long enough"), SinkSpec::Null),
-        SourceSpec::Files(paths) => {
-            let (root, names) = (endpoint.served.absolute(), paths.join(&b'\0'));
-            let id = transfer_id(&[b"relay", root, &names, &address.identity(), &address.path]);
-            (id, SinkSpec::Files { path: address.path.clone(), single })
-        }
-    };
-    let transfer = {
-        let link =
-            reach::open(address, setup.pki.as_ref(), endpoint.config.allow_local_targets, &share.metadata)?;
-        route::push(store, address, link, RequestKind::Receive { id, sink }, &setup)?
-    };
-    let round_trip_us = transfer.host().round_trip.map(|time| time.as_micros() as u64);
-    outbox.send(&Message::accepted(&Agreement {
-        token: random::bytes(),
-        round_trip_us,
-        congestion_refused,
-        ..Agreement::default()
-    }));
-    unheard.begin();
-    Relay { transfer, ledger, outbox, inbox, unheard: &unheard, interrupt: &interrupt, told: 0 }.run()
-}
-
-/// How this end sends to another endpoint what `preamble` asks for.
-fn relay_setup(
-    endpoint: &Endpoint,
-    preamble: Preamble,
-    plan: Option<PlanListener>,
-    pace: Pace,
-    share: &Share,
-    interrupt: &Interrupt,
-) -> Setup {
-    let Preamble { terms, selection, taking, deletion, moving, run, .. } = preamble;
-    let (run, stall) = run.map_or_else(|| (random_run(), STALL), |run| (run.id, stall_of(&run)));
-    Setup {
-        terms,
-        selection,
-        taking,
-        plan,
-        deletion,
-        moving,
-        sharing: Sharing::default(),
-        pace,
-        run,
-        stall,
-        interrupt: interrupt.clone(),
-        pki: endpoint.pki(),
-        catalogues: Catalogues::none(),
-        share: share.clone(),
-        carriers: Carriers::default(),
-    }
-}
-
-/// A transfer to another endpoint under way, and how much of it the initiator was told.
-struct Relay<'r> {
-    transfer: Transfer,
-    ledger: &'r Ledger,
-    outbox: &'r Outbox,
-    inbox: &'r Inbox,
-    unheard: &'r Unheard,
-    interrupt: &'r Interrupt,
-    /// Failures that were told.
-    told: usize,
-}
-
-impl Relay<'_> {
-    /// Goes on epoch by epoch as the initiator says.
-    fn run(mut self) -> Result<()> {
-        loop {
-            match self.inbox.receive()? {
-                Message::Step(asked) => {
-                    if self.step(&asked.read()?)? {
-                        let _ = self.inbox.receive_within(IDLE);
-                        return Ok(());
-                    }
-                }
-                Message::Heard(count) => self.unheard.heard(count),
-                Message::Stop => {
-                    let why = "the initiator stopped the transfer";
-                    return Err(Error::new(ErrorKind::Interrupted, why));
-                }
-                _ => {
-                    let why = "the initiator of a third-party transfer only says step and stop";
-                    return Err(Error::protocol(why));
-                }
-            }
-        }
-    }
-
-    /// One epoch; `true` if it was the last.
-    fn step(&mut self, asked: &Step) -> Result<bool> {
-        let (proposal, bounds) = asked_for(asked, self.transfer.bounds());
-        self.transfer.heed(&proposal, bounds);
-        let seen = step(&mut self.transfer, asked.setpoint, (self.inbox, self.unheard), self.interrupt);
-        self.inbox.check_time()?;
-        self.tell_failures();
-        let at = self.transfer.ledger();
-        let totals = at.totals();
-        self.ledger.adopt(totals);
-        let stepped = Stepped {
-            totals,
-            refreshed: at.files_refreshed(),
-            deleted: at.entries_deleted(),
-            not_kept: at.not_kept(),
-            unfinished: at.bytes_unfinished(),
-            bounds: self.transfer.bounds(),
-            failure: seen.as_ref().err().cloned(),
-            seen: seen.as_ref().ok().cloned().flatten(),
-        };
-        self.outbox.send(&Message::Stepped(Record::of(&stepped)));
-        Ok(seen?.is_none())
-    }
-
-    /// Tells of what failed and was left out since the last time.
-    fn tell_failures(&mut self) {
-        let at = self.transfer.ledger();
-        let failures = at.failures();
-        for Failure { path, error } in failures[self.told..].iter().cloned() {
-            self.ledger.adopt_failure(path.clone(), error.clone());
-            self.outbox.send_patiently(&Message::Problem(path, error), || false);
-        }
-        self.told = failures.len();
-        for (path, why) in at.take_left_out() {
-            self.outbox.send_patiently(&Message::LeftOut(path, why), || false);
-        }
-    }
-}
-
-/// What a step asks for besides workers, within what is allowed here.
-fn asked_for(asked: &Step, bounds: PerStage<Bounds>) -> (Proposal, PerStage<Bounds>) {
-    let Step { short: short_epochs, yields, ramps_to, .. } = *asked;
-    let proposal = Proposal { short_epochs, yields, ramps: ramps_to > 0, ..Proposal::default() };
-    let network = Bounds::new(bounds.network.min, bounds.network.clamp(ramps_to));
-    (proposal, PerStage { network, ..bounds })
-}
-
-/// One epoch, given up if the initiator leaves or says stop meanwhile.
-fn step(
-    transfer: &mut Transfer,
-    setpoint: tidegate_control::Concurrency,
-    (inbox, unheard): (&Inbox, &Unheard),
-    interrupt: &Interrupt,
-) -> Result<Option<tidegate_control::Observation>> {
-    let done = std::sync::atomic::AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !done.load(std::sync::atomic::Ordering::Relaxed) {
-                match inbox.receive_within(Duration::from_millis(10)) {
-                    Ok(None) => {}
-                    Ok(Some(Message::Heard(count))) => unheard.heard(count),
-                    _ => {
-                        interrupt.raise();
-                        return;
-                    }
-                }
-            }
-        });
-        let seen = transfer.step(setpoint);
-        done.store(true, std::sync::atomic::Ordering::Relaxed);
-        seen
-    })
 }
 
 #[cfg(test)]

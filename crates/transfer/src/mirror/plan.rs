@@ -13,7 +13,7 @@ use super::extent::Extent;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Filter;
 use crate::offer::DirectoryNames;
-use crate::path::{RelPath, inside, is_reserved};
+use crate::path::{RelPath, inside, is_reserved, lies_in};
 use crate::quota::{Held, Quota, remember};
 use crate::store::apart::{Apart, would_be_removed};
 use crate::store::file_source::{MAX_DEPTH, rule_file};
@@ -313,10 +313,6 @@ fn names_in(dir: &Root) -> Result<Vec<Name>, Errno> {
     }
     names.sort_unstable();
     Ok(names)
-}
-
-fn lies_in(path: &[u8], directory: &[u8]) -> bool {
-    directory.is_empty() || path.strip_prefix(directory).is_some_and(|rest| rest.first() == Some(&b'/'))
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use tidegate_transfer::error::Result;
 use url::Url;
 
-use super::{DavConnection, DavContext, send};
+use super::{DavContext, send};
 use crate::foreign::io_words;
 use crate::remote::http::answer::why;
 use crate::remote::index::{Link, Lists, MAX_PAGE, links, members};
 use crate::remote::request::{HttpClient, Payload, Reply};
-use crate::remote::s3::answer::elements;
 use crate::remote::{Refusal, Why, shown};
 
 /// Asks what is a directory and nothing else: some servers open each file to tell of what type it is.
@@ -29,26 +28,18 @@ impl DavListing {
     }
 }
 
-/// Whether a directory is at `url`, as far as the server tells: by WebDAV, or by leading to the same with a slash.
-pub(super) fn is_directory(connection: &DavConnection, url: &Url) -> Result<bool, Refusal> {
-    let told = properties(&connection.client, &connection.shared, url, "0")?;
-    if told.status == 207 {
-        let mut is_directory = false;
-        elements(&text(told, url)?, |path, _| {
-            is_directory |= path == "response/propstat/prop/resourcetype/collection";
-        });
-        return Ok(is_directory);
-    }
-    told.finish();
-    let reply = connection.ask("HEAD", url, &[], Payload::None)?;
-    let to = reply.header("location").and_then(|to| url.join(to).ok());
-    let is_directory =
-        matches!(reply.status, 300..400) && to.is_some_and(|to| to.path() == format!("{}/", url.path()));
-    reply.finish();
-    Ok(is_directory)
+/// Whether a status of `PROPFIND` says that the server knows nothing of it.
+pub(super) const fn knows_no_webdav(status: u16) -> bool {
+    matches!(status, 400 | 403 | 405 | 501)
 }
 
-fn properties(client: &HttpClient, shared: &DavContext, url: &Url, depth: &str) -> Result<Reply, Refusal> {
+/// Asks what is a directory of what is at `url`, and with a `depth` of 1 of what is in it.
+pub(super) fn kinds(
+    client: &HttpClient,
+    shared: &DavContext,
+    url: &Url,
+    depth: &str,
+) -> Result<Reply, Refusal> {
     let lines = [("depth", depth), ("content-type", "application/xml")];
     let lines = lines.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let headers = [&shared.headers[..], &lines].concat();
@@ -57,7 +48,7 @@ fn properties(client: &HttpClient, shared: &DavContext, url: &Url, depth: &str) 
 
 impl Lists for DavListing {
     fn list(&mut self, url: &Url, _: &Url) -> Result<Vec<Link>, Refusal> {
-        let told = properties(&self.client, &self.shared, url, "1")?;
+        let told = kinds(&self.client, &self.shared, url, "1")?;
         if told.status == 207 {
             let xml = text(told, url)?;
             let senseless = || {
@@ -65,7 +56,7 @@ impl Lists for DavListing {
             };
             return members(url, &xml).ok_or_else(senseless);
         }
-        if !matches!(told.status, 400 | 403 | 405 | 501) {
+        if !knows_no_webdav(told.status) {
             return Err(refused(told, url));
         }
         told.finish();

@@ -111,7 +111,7 @@ pub(crate) fn objects(xml: &str) -> Option<Page> {
         "Contents/ETag" => item.tag = text.trim_matches('"').to_owned(),
         "Contents" => page.items.push(std::mem::take(&mut item)),
         "EncodingType" => encoded = text == "url",
-        "IsTruncated" => more = text == "true",
+        "IsTruncated" => more = text.trim().eq_ignore_ascii_case("true"),
         "NextContinuationToken" => page.next = Some(text.to_owned()),
         _ => {}
     })?;
